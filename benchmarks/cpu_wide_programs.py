@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import plain_c
 from scipy import special
+from scipy.signal import lfilter
 
 import loopir as lp
 from loopir import schedules
@@ -943,8 +944,6 @@ def f(x: "uint8[65536]", h: "inout int32[256]"):
 
 
 def _sor(a: Array) -> Array:
-    from scipy.signal import lfilter
-
     for _ in range(10):
         for i in range(1, 129):
             rest = 0.2 * a[i, 1:-1] + 0.2 * (a[i - 1, 1:-1] + a[i + 1, 1:-1] + a[i, 2:])
@@ -982,8 +981,6 @@ def _heat_3d(a: Array, b: Array) -> Array:
 
 
 def _iir(x: Array, y: Array) -> Array:
-    from scipy.signal import lfilter
-
     y[:, 1:] = lfilter([0.1], [1.0, -0.9], x, axis=1, zi=0.9 * y[:, :1])[0]
     return y
 

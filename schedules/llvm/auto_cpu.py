@@ -24,6 +24,7 @@ from .im2col import im2col, worth_matrices
 from .inner_loops import column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import matmul_cpu, whole_vectors
+from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
 from .normalize_nests import normalized
@@ -187,6 +188,8 @@ def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
                 return epilogue(made(s, stage), stage)
             except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
                 pass
+    if few_rows(s, stage) is not None and UNIT("matmul_few_rows", at=stage) == "matmul_few_rows":
+        return epilogue(matmul_few_rows(s, stage), stage)
     t = epilogue(matmul_cpu(s, stage), stage)
     for x in s.stages:
         if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):

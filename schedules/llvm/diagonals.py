@@ -13,9 +13,9 @@ from ..common.nest_queries import extent, if_legal, step
 
 ROWS = 8
 """Rows of a diagonal: the operations of so many hide the latency of one."""
-WORTH = 0.7
+WORTH_DIAGONALS = 0.7
 """What part of the predicted time of a sweep as it is written diagonals take, at most: short chains hide."""
-ROWS_AT_ONCE = Knob("diagonal", "rows of a sweep that are computed by diagonals", octaves(2, 16), 0.1)
+DIAGONAL_ROWS = Knob("diagonal", "rows of a sweep that are computed by diagonals", octaves(2, 16), 0.1)
 
 
 @lp.composite
@@ -31,7 +31,7 @@ def diagonals(s: lp.Schedule, stage: str) -> lp.Schedule:
         return s
     if any(s.why("parallel", x) is None for x in (outer, inner)):
         return s
-    rows = ROWS_AT_ONCE(ROWS, at=stage)
+    rows = DIAGONAL_ROWS(ROWS, at=stage)
     tail = "exact" if length is not None and length % rows == 0 else "peel"
     if s.why("split", outer, rows, tail=tail) is not None:
         return s
@@ -43,4 +43,4 @@ def diagonals(s: lp.Schedule, stage: str) -> lp.Schedule:
     for x in (x for x in t.stages if x not in before):
         t = if_legal(t, "unroll", t.loops(x)[-1])
     seconds = [lp.predict(x, "llvm", threads=1).seconds for x in (s, t)]
-    return t if seconds[1] < WORTH * seconds[0] else s
+    return t if seconds[1] < WORTH_DIAGONALS * seconds[0] else s

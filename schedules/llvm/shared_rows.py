@@ -23,10 +23,10 @@ from .split_reduction import folded, lanes_of, runs_along
 
 ROWS = 8
 """Rows that are folded along, and then across."""
-ROWS_AT_ONCE = Knob("rows", "rows that are folded along and then across", octaves(2, 32), 0.05)
+SHARED_ROWS = Knob("rows", "rows that are folded along and then across", octaves(2, 32), 0.05)
 
 
-class _Pair(NamedTuple):
+class _FoldPair(NamedTuple):
     """Two folds over the same rows of an array: their stages, their loops over rows, and the columns of the second."""
 
     along: str
@@ -42,14 +42,14 @@ def shared_rows(s: lp.Schedule) -> lp.Schedule:
     is larger than the second cache; a program without such folds is left as it is."""
     for one, other in pairwise(s.stages):
         if one in s.stages and other in s.stages:
-            pair = _pair(s, one, other) or _pair(s, other, one)
+            pair = _fold_pair(s, one, other) or _fold_pair(s, other, one)
             if pair is not None:
                 with suppress(lp.ScheduleError):  # something stands between the two, or one needs the other's end
-                    s = _together(s, pair)
+                    s = _fused_folds(s, pair)
     return s
 
 
-def _pair(s: lp.Schedule, first: str, second: str) -> _Pair | None:
+def _fold_pair(s: lp.Schedule, first: str, second: str) -> _FoldPair | None:
     if not all(len(s.loops(x)) == 2 and len(s.reduced(x)) == 1 and one_nest(s, x) for x in (first, second)):
         return None
     if not runs_along(s, first) or not free_loops(s, first) or (column := across(s, second)) is None:
@@ -62,13 +62,13 @@ def _pair(s: lp.Schedule, first: str, second: str) -> _Pair | None:
         renamed = re.sub(r"\w+", lambda m: names.get(m.group(), m.group()), text)
         if reads[0].get(name) == renamed and held.get(name, 0) >= lp.caches()[1] and inner in renamed:
             sizes = [(extent(s, a), extent(s, b)) for a, b in names.items()]
-            return _Pair(first, second, row, other_row, column) if all(a == b for a, b in sizes) else None
+            return _FoldPair(first, second, row, other_row, column) if all(a == b for a, b in sizes) else None
     return None
 
 
-def _together(s: lp.Schedule, p: _Pair) -> lp.Schedule:
+def _fused_folds(s: lp.Schedule, p: _FoldPair) -> lp.Schedule:
     """`s` with the folds of `p` in one loop over rows, by vectors, and parts of the rows on threads."""
-    rows, sums = ROWS_AT_ONCE(gcd(extent(s, p.row) or 1, ROWS), at=p.across), p.across
+    rows, sums = SHARED_ROWS(gcd(extent(s, p.row) or 1, ROWS), at=p.across), p.across
     if rows < 2:
         raise lp.ScheduleError("the rows are no whole blocks", loop=p.row)
     s = s.reorder(p.other_row, p.column) if s.loops(sums) != (p.other_row, p.column) else s
