@@ -108,9 +108,7 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
 def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """`s` with `stage` scheduled by what kind of nest it is."""
     if not one_nest(s, stage) or _carried(s, stage):
-        if (t := diagonals(s, stage)) is not s:
-            return t
-        return inner_vectors(s, stage, lanes=lanes)
+        return _dependent(s, stage, lanes)
     c = contraction(s, stage)
     if c is not None and worth_tiling(s, c, SHORT_LOOP):
         return _product(s, stage)
@@ -130,6 +128,12 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     if loops:
         return _transposed_reads(s, stage) or _grid(s, stage, loops, width)
     return into_one(s, stage, lanes=lanes)
+
+
+def _dependent(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """A stage whose outermost loop carries dependences, or holds others: by diagonals, or inner loops by vectors."""
+    t = diagonals(s, stage)
+    return inner_vectors(s, stage, lanes=lanes) if t is s else t
 
 
 def _fold_rows(s: lp.Schedule, stage: str, outer: str, lanes: int | None) -> lp.Schedule:
