@@ -46,7 +46,7 @@ def test_what_seldom_has_a_place_is_still_accepted() -> None:
     tried, accepted = Counter[str](), Counter[str]()
     for name in SELDOM:
         for start in (0, 20):  # programs of one seed are alike; of fewer, the share is a matter of chance
-            for total, more in zip((tried, accepted), draw_steps(name, 20, f"{name} 0 {start}"), strict=True):
+            for total, more in zip((tried, accepted), draw_steps(name, 12, f"{name} 0 {start}"), strict=True):
                 total.update({x: more[x] for x in SELDOM})
     assert accepted.total() * 10 > tried.total(), accepted
     assert sum(accepted[x] > 0 for x in SELDOM) >= len(SELDOM) - 2, accepted
