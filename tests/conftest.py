@@ -7,20 +7,22 @@ Hypothesis by itself takes the same examples always where CI is set: what fails 
 from __future__ import annotations
 
 import gc
+import importlib
 import random
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
 
 settings.register_profile(
     "fresh", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fresh")
 
-if hasattr(providers, "_get_local_constants"):
+with suppress(ImportError, AttributeError):  # a Hypothesis that draws no such numbers
     # Numbers of the modules that are loaded would be drawn now and then: others in each process, by whatever tests ran
     # before, so that a seed repeats nothing, and each new module is parsed for them.
+    providers = importlib.import_module("hypothesis.internal.conjecture.providers")
     nothing_local = providers._local_constants
     providers._get_local_constants = lambda: nothing_local
 

@@ -1,9 +1,11 @@
 """The generated programs run: nothing out of bounds, nothing read unwritten, every output whole; and they vary."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from hypothesis import Phase, find, given, settings, strategies as st
+from hypothesis import Phase, find, given, seed, settings, strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from loopir.interp.interpret import interpret
@@ -11,6 +13,7 @@ from loopir.ir.grammar import Alloc, FloorDiv, Func, If, Int, Loop, Mod, Reduce,
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import is_builtin
 from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements
+from loopir.testing.checking import QUIET
 from loopir.testing.generate.families import FAMILIES, documented, forms
 from loopir.testing.generate.guarded import guarded
 from loopir.testing.generate.strategies import arguments, arrays_for, funcs, sizes
@@ -135,3 +138,27 @@ def test_programs_of_docstrings() -> None:
         assert not asks_memory(func)
 
     run()
+
+
+def test_a_seed_draws_the_same_whatever_modules_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis draws numbers that stand in modules; of a test that ran after others, these were other ones."""
+
+    def drawn() -> list[int]:
+        found: list[int] = []
+
+        @seed(7)
+        @settings(QUIET, max_examples=300)
+        @given(st.integers(0, 10**9))
+        def run(n: int) -> None:
+            found.append(n)
+
+        run()
+        return found
+
+    before = drawn()
+    numbers = ", ".join(str(10**6 + 7919 * n) for n in range(500))
+    (tmp_path / "many_numbers.py").write_text(f"NUMBERS = [{numbers}]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "many_numbers", raising=False)
+    __import__("many_numbers")
+    assert drawn() == before
