@@ -41,6 +41,19 @@ def test_powers_of_differences_of_any_size(scale: float) -> None:
                 np.testing.assert_allclose(got, wanted, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e9, 1e12, 1e20, 1e30, 3e38])
+def test_what_is_rounded_once_keeps_a_power_of_nothing_at_one(size: float) -> None:
+    """By a fused multiply-add, which leaves what the other product is rounded by."""
+    run = power("exp_16(X[i, j] * 0.3 - M[i] * 0.3)").use_exp2("B").build("llvm")
+    m = (np.random.default_rng(0).uniform(0.3, 1, 5) * size).astype(np.float32)
+    x = np.repeat(m[:, None], 64, 1)
+    x[:, 1::2] *= np.float32(0.5)
+    got = run(x, m)
+    assert (got[:, 1::2] == 0).all()
+    assert ((got[:, ::2] == 1) | (m[:, None] * 0.43 < 2**31)).all()
+    assert np.isfinite(got).all()
+
+
 @pytest.mark.parametrize("m", [np.inf, -np.inf, np.nan])
 def test_what_is_no_number(m: float) -> None:
     s = power("exp_16(X[i, j] - M[i])")
