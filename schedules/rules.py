@@ -20,6 +20,7 @@ import loopir as lp
 
 from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import free_loops, fused, if_legal, one_nest
+from .common.operands import computed
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
 from .common.view_loops import with_views_split
@@ -145,9 +146,12 @@ def rule(
 
 def traits(s: lp.Schedule, stage: str) -> Traits:
     """What `stage` is by itself, in a program that no step was taken on."""
-    c = contraction(s, stage)
-    tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
-    return Traits(classify(s, stage), tiled, bool(s.reduced(stage)))
+    c, folds = contraction(s, stage), bool(s.reduced(stage))
+    if folds and c is None and (made := computed(s, stage)) is not None:  # of operands that are made first
+        tiled = (c := contraction(made, stage)) is not None and worth_tiling(made, c, STORED_FIRST)
+    else:
+        tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
+    return Traits(classify(s, stage), tiled, folds)
 
 
 def classify(s: lp.Schedule, stage: str) -> str:

@@ -100,17 +100,18 @@ def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedu
 
 
 def _split(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with all loops of `stage` split that one of its reads finds by quotient and remainder, in its order."""
     for t in s.accesses(stage):
         at = [] if t.write else t.text.partition("[")[2].removesuffix("]").split(", ")
         found = [x.groups() if (x := _PART.match(d)) else (d, "", "") for d in at]
+        made, names = s, dict[tuple[str, str], str]()
         for loop, sign, factor in found:
             size = extent(s, loop) if sign == "//" and (loop, "%", factor) in found else None
-            if size is None or size % int(factor) or s.why("split", loop, int(factor), tail="exact") is not None:
+            if size is None or size % int(factor) or made.why("split", loop, int(factor), tail="exact") is not None:
                 continue
-            made, (outer, inner) = step(s, "split", loop, int(factor), tail="exact")
-            names = {"//": outer, "%": inner}
-            order = [names[sign] if name == loop and sign else name for name, sign, _ in found]
-            loops = made.loops(stage)
-            if sorted(order) == sorted(loops) and (tuple(order) == loops or made.why("reorder", *order) is None):
-                return made if tuple(order) == loops else made.reorder(*order)
+            made, (names[loop, "//"], names[loop, "%"]) = step(made, "split", loop, int(factor), tail="exact")
+        order = [names.get((name, sign), name) for name, sign, _ in found]
+        loops = made.loops(stage)
+        if names and sorted(order) == sorted(loops) and (tuple(order) == loops or made.why("reorder", *order) is None):
+            return made if tuple(order) == loops else made.reorder(*order)
     return s

@@ -124,8 +124,16 @@ def _in_registers(s: lp.Schedule, block: str, outer: str) -> lp.Schedule:
         (made,) = (t for t in s.accesses(stage) if t.write)
         if s.buffer(made.buffer).scope != "fragment":
             one = made.contiguous(_inside(s, stage, block, outer)[0])  # of each row
+            s = _units_first(s, made.buffer)
             s = s.set_scope(made.buffer, "fragment").set_layout(made.buffer, HELD_ROWS if one else HELD_SUMS)
     return s
+
+
+def _units_first(s: lp.Schedule, buffer: str) -> lp.Schedule:
+    """`s` with the dimensions of `buffer` in order that have one element before those that have more."""
+    units = [getattr(n, "value", None) == 1 for n in s.buffer(buffer).shape]
+    order = sorted(range(len(units)), key=lambda n: not units[n])
+    return s if order == [*range(len(units))] else s.reorder_dims(buffer, *order)
 
 
 def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> tuple[lp.Schedule, tuple[str, ...]]:
