@@ -97,8 +97,8 @@ def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
             if pair is None:
                 continue
             outer, inner = pair
-            order = [d for d in range(len(at)) if d != inner]
-            order.insert(order.index(outer) + 1, inner)
+            order = [d for d in range(len(at)) if d != outer]
+            order.insert(order.index(inner), outer)  # what lies along rows goes on to
             made = s
             if order != sorted(order):
                 if s.why("reorder_dims", name, *order) is not None:

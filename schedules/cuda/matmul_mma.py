@@ -132,6 +132,8 @@ def in_bytes(s: lp.Schedule, c: Contraction) -> bool:
 def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
     """The loops of `out`, which reads the contraction element by element: around, over rows, over columns."""
     free = [x for x in s.loops(stage) if x != c.reduced]
+    if len(free) != len(s.loops(out)):
+        raise lp.ScheduleError(f"{out} runs over what {stage} gives in other loops than {stage} does")
     here = dict(zip(free, s.loops(out), strict=True))
     return [here[x] for x in free if x in c.batch], here[c.row], here[c.column]
 

@@ -224,3 +224,22 @@ def test_odd_lengths_go_another_way() -> None:
     s = schedules.auto(naive((), 5, 7, 16), "cuda", arch="sm_90a")
     lp.lower(s, "cuda")
     assert "product_chain" not in s.script()
+
+
+@pytest.mark.parametrize("b", [1, 2])
+def test_results_in_rows_of_heads_of_several_batches(b: int) -> None:
+    """As a layer of a model has them: powers are normalized where they are multiplied, heads merged after the rows."""
+    h, n, depth, f = 2, 64, 64, "float32"
+    q, k, v = (lp.placeholder((b, h, n, depth), "bfloat16", name=x) for x in "QKV")
+    s = (q @ k.transpose(0, 1, 3, 2)).astype(f) * depth**-0.5
+    p = lp.exp(s - lp.max(s, axis=-1, keepdims=True))
+    y = (p * (1.0 / lp.sum(p, axis=-1, keepdims=True))).astype("bfloat16") @ v
+    merged = y.transpose(0, 2, 1, 3).reshape(b * n, h * depth).named("out")
+    weights = lp.placeholder((h * depth, 128), "bfloat16", name="W")
+    plan = schedules.plan(lp.Schedule((merged @ weights).named("z")), "cuda", arch="sm_90a")
+    assert "product chain" in [g.how for g in plan.groups]
+    alone = schedules.auto(lp.Schedule(merged), "cuda", arch="sm_90a")
+    some = data((b, h), n, n, depth)
+    got = interpret(lp.lower(alone, "cuda")[0], some)["out"].astype(np.float64)
+    want = wanted(*some).transpose(0, 2, 1, 3).reshape(b * n, h * depth)
+    assert float(np.abs(got - want).max()) < 0.03

@@ -37,6 +37,16 @@ def test_merged_heads_run_in_the_order_of_what_they_are_made_of() -> None:
     assert split_views(plain).func == plain.func
 
 
+def test_two_merged_pairs_of_dimensions_are_split_at_once() -> None:
+    x = lp.placeholder((2, 3, 4, 5), "float32", name="x")
+    s = lp.Schedule((x + 1.0).named("y").transpose((0, 2, 1, 3)).reshape((8, 15)).named("z"))
+    made = split_views(s)
+    assert [extent(made, x) for x in made.loops("z")] == [2, 3, 4, 5]
+    given = {"x": np.arange(120, dtype="float32").reshape(2, 3, 4, 5)}
+    want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
+    np.testing.assert_array_equal(got["z"], want["z"])
+
+
 def attention(split: bool, merged: bool) -> lp.Schedule:
     n, h, e = 1024, 8, 64
     if split:
