@@ -1,5 +1,6 @@
 """Nests as people write them: each short form, and each refusal by its message."""
 
+import linecache
 import random
 import subprocess
 import sys
@@ -232,6 +233,15 @@ def test_a_refusal_points_at_the_line_of_the_file() -> None:
     with open(__file__) as file:
         assert file.read().splitlines()[caught.value.lineno - 1].strip().startswith("a[i] = nothing[i]")
     assert str(caught.value.text).strip().startswith("a[i] = nothing[i]")
+
+
+def test_source_of_another_text_by_that_name_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13 has the text of `python -c` under "<string>", as what exec runs is called."""
+    monkeypatch.setitem(linecache.cache, "<string>", (10, None, ["import sys\n"], "<string>"))
+    scope: dict[str, object] = {}
+    exec('def f(a: "float32[4]"):\n    a[0] = 1', scope)
+    with pytest.raises(ParseError, match=r"give its text to lp\.parse"):
+        func(scope["f"])  # type: ignore[arg-type]
 
 
 def test_a_function_without_source_is_refused() -> None:

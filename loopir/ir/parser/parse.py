@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -175,6 +176,8 @@ def func(fn: Callable[..., Any]) -> Func:
         raise ParseError("a nest is a function written with def, not a lambda")
     try:
         lines, first = inspect.getsourcelines(fn)
+        if not re.search(rf"\bdef\s+{re.escape(fn.__name__)}\b", "".join(lines)):
+            raise OSError  # of another text that has the name "<string>", such as that of python -c since 3.13
     except OSError:
         reason = "Python keeps no source of what is typed at a prompt or run by exec"
         cure = f"put {fn.__name__} into a file, or give its text to lp.parse"
