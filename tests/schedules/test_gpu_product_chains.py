@@ -147,7 +147,7 @@ def test_rows_that_are_masked_by_a_large_number_are_means() -> None:
     score = (lambda s, i, j: lp.where(j < i - 8, s, -1e30), lambda s, i, j: np.where(j < i - 8, s, -1e30))
     some = data((), 64, 32, 64)
     got = interpret(lp.lower(hopper(wide(score[0], 64, 32, 64), keys=16), "cuda")[0], some)["out"].astype(np.float64)
-    np.testing.assert_allclose(got, wanted(*some, score[1]), atol=0.03)
+    np.testing.assert_allclose(got, wanted(*some, score=score[1]), atol=0.03)
 
 
 def test_blocks_of_a_causal_mask_are_cut_by_it_once_a_row_of_them() -> None:
