@@ -9,7 +9,10 @@ Padding is stored, as every element of it is read by many; the sums accumulate n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import gcd, prod
+from operator import and_
 from typing import Any
 
 from loopir.errors import ExprError
@@ -152,6 +155,16 @@ def _conv_transpose(
     work = _work(t)
     z, inner = reduce_axis(channels, name="c"), [reduce_axis(n, name=v) for n, v in zip(sizes, "uvw", strict=False)]
 
+    out = each if groups == 1 else each * groups
+    ways = [
+        _Phases.of(s, c, d, r, m)
+        for s, c, d, r, m in zip(steps, cut, holes, sizes, more, strict=True)
+        if isinstance(r, int) and gcd(s, d) == 1
+    ]
+    if len(ways) == rank:
+        made = _by_phases(e, w, groups, channels, ways, space)
+        return _with_bias(what, made, bias, t)
+
     def element(b: Any, o: Any, *at: Any) -> Any:
         """What was spread to here: for each place of the filter, the element whose share it is, if there is one."""
         far = [i + c - u * d for i, c, u, d in zip(at, cut, inner, holes, strict=True)]
@@ -165,8 +178,96 @@ def _conv_transpose(
         product = cast(e[(b, first, *source)], work) * cast(w[(first, o if groups == 1 else o % each, *inner)], work)
         return total(where(there, product, 0), axis=(z, *inner), accum_dtype=work)
 
-    out = each if groups == 1 else each * groups
     return _with_bias(what, compute((e.shape[0], out, *space), element, name="conv"), bias, t)
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """How a transposed convolution goes along one dimension: places of the output that are `step` apart are reached by
+    the same places of the filter, `taps` of them at most, from neighbouring elements of the input.
+
+    Place `phase + q * step` is reached, by place `tap(phase, n)` of the filter, from element `q + start(phase) + n *
+    hole` of the input with `border` elements before and after. There are `more` values of `q` than elements.
+    """
+
+    step: int
+    cut: int
+    hole: int
+    size: int
+    taps: int
+    border: tuple[int, int]
+    more: int
+
+    @staticmethod
+    def of(step: int, cut: int, hole: int, size: int, added: int) -> _Phases:
+        """Of a stride, a padding, a dilation, a filter's size and an output padding."""
+        taps = -(-size // step)
+        way = _Phases(step, cut, hole, size, taps, (0, 0), -((step - 1 + 2 * cut - hole * (size - 1) - added) // step))
+        starts = [way.start(n) for n in range(step)]
+        return replace(way, border=(max(0, -min(starts)), max(0, way.more + max(starts) + (taps - 1) * hole)))
+
+    def tap(self, phase: Any, n: Any) -> Any:
+        return self._first(phase) + self.step * (self.taps - 1 - n)
+
+    def start(self, phase: Any) -> Any:
+        first = (phase + self.cut - self.hole * self._first(phase)) // self.step
+        return first - self.hole * (self.taps - 1) + self.border[0]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all places of the output are reached by as many of the filter."""
+        return self.size % self.step == 0
+
+    def _first(self, phase: Any) -> Any:
+        return (phase + self.cut) * pow(self.hole, -1, self.step) % self.step if self.step > 1 else 0
+
+
+def _by_phases(
+    e: Tensor, w: Tensor, groups: int, channels: Any, ways: Sequence[_Phases], space: Sequence[Any]
+) -> Tensor:  # fmt: skip
+    """A transposed convolution as convolutions, one for each phase of the stride, whose results alternate."""
+    work, each = _work(common_type((e, w))), w.shape[1]
+    grouped, out = groups > 1, each if groups == 1 else each * groups
+    p = _bordered(e, [x.border for x in ways], 0)
+    z, inner = reduce_axis(channels, name="c"), [reduce_axis(x.taps, name=v) for x, v in zip(ways, "uvw", strict=False)]
+    cut = [x for x in ways if x.step > 1]
+
+    def phases(given: Sequence[Any]) -> list[Any]:
+        own = iter(given)
+        return [next(own) if x.step > 1 else 0 for x in ways]
+
+    def reached(at: Sequence[Any], taps: Sequence[Any]) -> Any:
+        """Whether there are such places in the filter, where that is not known of all."""
+        tests = [x.tap(a, n) < x.size for x, a, n in zip(ways, at, taps, strict=True) if not x.whole]
+        return reduce(and_, tests) if tests else None
+
+    def place(*given: Any) -> Any:
+        at, (o, c, *taps) = phases(given[: len(cut)]), given[len(cut) :]
+        first = o // each * channels + c if grouped else c
+        there = reached(at, taps)
+        value = w[(first, o % each if grouped else o, *(x.tap(a, n) for x, a, n in zip(ways, at, taps, strict=True)))]
+        return value if there is None else where(there, value, 0)
+
+    filters = compute((*(x.step for x in cut), out, channels, *(x.taps for x in ways)), place, name="filters")
+
+    def element(*given: Any) -> Any:
+        own, (b, o, *at) = given[: len(cut)], given[len(cut) :]
+        first = o // each * channels + z if grouped else z
+        source = [q + x.start(a) + n * x.hole for q, x, a, n in zip(at, ways, phases(own), inner, strict=True)]
+        value, there = p[(b, first, *source)], reached(phases(own), inner)
+        value = value if there is None else where(there, value, 0)  # which is not multiplied by 0 where it is infinite
+        return total(cast(value, work) * cast(filters[(*own, o, z, *inner)], work), axis=(z, *inner), accum_dtype=work)
+
+    counts = [h + x.more for h, x in zip(e.shape[2:], ways, strict=True)]
+    conv = compute((*(x.step for x in cut), e.shape[0], out, *counts), element, name="conv")
+    if not cut:
+        return conv
+
+    def alternating(b: Any, o: Any, *at: Any) -> Any:
+        own = [i % x.step for i, x in zip(at, ways, strict=True) if x.step > 1]
+        return conv[(*own, b, o, *(i // x.step if x.step > 1 else i for i, x in zip(at, ways, strict=True)))]
+
+    return compute((e.shape[0], out, *space), alternating, name="alternating")
 
 
 def _windows(what: str, x: Any, kernel_size: Any, stride: Any, padding: Any, rank: int) -> Any:

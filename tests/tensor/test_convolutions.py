@@ -104,6 +104,24 @@ def test_transposed_convolutions(c: dict[str, Any], data: st.DataObject) -> None
     assert_close(run(t, x, w), expected)
 
 
+@pytest.mark.parametrize(("stride", "size"), [(2, 2), (2, 4), (2, 3), (3, 2), (1, 3)])
+def test_a_transposed_convolution_does_no_work_for_places_that_nothing_reaches(stride: int, size: int) -> None:
+    """As much as if each element were spread, but for the edges and for filters that are no whole strides."""
+    x, w = lp.placeholder((1, 4, 16), name="x"), lp.placeholder((4, 4, size), name="w")
+    s = lp.Schedule(lp.conv_transpose1d(x, w, stride=stride))
+    taps = -(-size // stride) * stride
+    assert float(s.cost.by_statement["conv"]) <= 4 * 4 * (16 + taps // stride) * taps
+
+
+def test_an_infinite_element_reaches_only_its_own_places() -> None:
+    x, w = sample("float32", (1, 1, 5)), np.ones((1, 1, 3), np.float32)
+    x[0, 0, 2] = np.inf
+    args = lp.placeholder(x.shape, name="x"), lp.placeholder(w.shape, name="w")
+    y = lp.Schedule(lp.conv_transpose1d(*args, stride=2)).build("interpret")(x, w)
+    assert np.flatnonzero(np.isinf(y[0, 0])).tolist() == [4, 5, 6]
+    assert not np.isnan(y).any()
+
+
 @settings(max_examples=30, deadline=None)
 @given(cases(), st.sampled_from(["float32", "int32", "uint8"]), st.booleans())
 def test_pools(c: dict[str, Any], dtype: str, counted: bool) -> None:
