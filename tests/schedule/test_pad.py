@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings, strategies as st
 from meaning import assert_same
 
 import loopir as lp
+from loopir.testing import assert_equivalent
 
 GOES_ON = """
 def f(n: "size", A: "float32[n]", C: "inout float32[n]"):
@@ -101,3 +103,23 @@ def test_what_is_computed_under_guards_is_filled_where_they_do_not_hold() -> Non
     assert "X[x] = select(k * 4 + x < n, select(x < 2, A[k * 4 + x] * 2.0, 1.0), -inf)" in str(t)
     for n in range(1, 9):
         assert_same(s.func, t.func, {"n": n})
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 3), st.integers(-1, 1))
+def test_selects_of_borders_go_into_the_copies(n: int, taps: int, border: int, off: int) -> None:
+    """Only where the select and the guard of the copy agree; else the select stays, and is no guard."""
+    inside = f"0 <= i + k - {border} and i + k - {border} < {n}"
+    wanted = f"0 <= i + k - {border} and i + k - {border} < {n + off}"
+    func = lp.parse(
+        f'def f(A: "float32[{n}]", S: "out float32[{n}]"):\n    for i in range({n}):\n'
+        f'        with alloc("float32[{taps}]", scope="local") as X:\n            for x in range({taps}):\n'
+        f"                if {inside.replace('k', 'x')}:\n                    X[x] = A[i + x - {border}]\n"
+        f"            for k in range({taps}):\n"
+        f"                S[i] = sum(select({wanted} and {inside}, X[k], 0.0) * 2.0, over=k, init=0.0)\n"
+    )
+    s = lp.Schedule(func)
+    if s.why("pad", "S") is None:
+        assert_equivalent(s.func, s.pad("S").func)
+    else:
+        assert off < 0 or (border == 0 and taps == 1)

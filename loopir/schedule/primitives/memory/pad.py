@@ -44,6 +44,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.printer import text
+from loopir.ir.traverse.rebuild import transform
 from loopir.ir.traverse.walk import (
     StmtPath,
     free_vars,
@@ -72,7 +73,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     """Run `stage` without the guards that speak of `loops`, or without any where none is named.
 
     The copies that it reads (as `cache_read` makes them, converted or not) hold `value` where their own guards leave
-    them empty, and no guard is left in the tile. What is computed too much has to stay in memory that nobody reads
+    them empty, and no guard is left in the tile. Of a stage without guards, no `select(c, copy[...], value)` is left
+    whose copy is empty wherever `c` does not hold. What is computed too much has to stay in memory that nobody reads
     there, as `cache_write` gives it; and where a reduction folds too often, `value` has to make that the identity of
     its monoid in all inputs at once: 0 * 0 for a sum, -inf for a maximum. Pad before the loops of the copies are split.
 
@@ -114,6 +116,26 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
                         if k * 4 + h < n:
                             S[0] = sum(X[h] * B[h], over=(k, h), init=0.0)
     refuses: pad("S")                  # 0.0 * B[h], whose value is not known: B may hold inf or nan
+
+    before:
+        def w(A: "float32[8]", S: "out float32[8]"):
+            for i in range(8):
+                with alloc("float32[3]", scope="local") as X:
+                    for x in range(3):
+                        if 0 <= i + x - 1 and i + x - 1 < 8:
+                            X[x] = A[i + x - 1]
+                    for k in range(3):
+                        S[i] = sum(select(0 <= i + k - 1 and i + k - 1 < 8, X[k], 0.0), over=k, init=0.0)
+    call:    pad("S")
+    after:
+        def w(A: "float32[8]", S: "out float32[8]"):
+            for i in range(8):
+                with alloc("float32[3]", scope="local") as X:
+                    for x in range(3):
+                        X[x] = select(0 <= i + x - 1 and i + x - 1 < 8, A[i + x - 1], 0.0)
+                    for k in range(3):
+                        S[i] = sum(X[k], over=k, init=0.0)
+    refuses: pad("S", value=1.0)  # there is no guard around S
     """
     place, *more = find_stage(func, stage)
     if more:
@@ -125,6 +147,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
     named = {find_loop(func, x).var for x in loops}
     dropped = _guards(place, named)
+    if not dropped and not loops and (filled := _unselected(func, place, value)) is not None:
+        return simplify_func(filled)
     if not dropped:
         about = f" that speaks of {join_names(loops)}" if loops else ""
         raise ScheduleError(
@@ -250,6 +274,45 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
 def _is_copied(v: Value) -> bool:
     """Whether `v` is an element of a buffer, converted or not."""
     return isinstance(v.value if isinstance(v, Cast) else v, Load)
+
+
+# ---------------------------------------------------------------- selects
+
+
+def _unselected(func: Func, place: StmtPath, value: float) -> Func | None:
+    """`func` with each `select(c, copy[...], value)` of the stage as what the copy holds, which is `value` where its
+    own guards leave it empty; None where no such copy is empty wherever `c` does not hold."""
+    stmt = place.stmt
+    found = {n: load for n in nodes(stmt) if isinstance(n, Select) and (load := _padded_load(n, value)) is not None}
+    copies = {b.name: _copy(func, b) for b in {load.buffer for load in found.values()}}
+    held = {
+        n: n.a for n, load in found.items() if _is_empty_without(func, stmt, n.cond, load, copies[load.buffer.name])
+    }
+    if not held:
+        return None
+    used = {name: c for name, c in copies.items() if any(_reads(v, name) for v in held.values())}
+    new = transform(stmt, lambda n: held.get(n, n) if isinstance(n, Select) else n)
+    return _fill_copies(replace_stmt(func, stmt, (new,)), used, value)
+
+
+def _is_empty_without(func: Func, stmt: Stmt, cond: Cond, load: Load, copy: _Copy | None) -> bool:
+    """Whether the guards of `copy` leave what `stmt` loads of it empty wherever `cond` does not hold."""
+    if copy is None or not copy.guards or copy.empty is not None:
+        return False
+    return not _may_fail(func, stmt.label, Not(conj(Not(cond), copy.holds(load.at))))
+
+
+def _padded_load(n: object, value: float) -> Load | None:
+    """The element that `n` selects where a condition holds, converted or not; None if it is not `value` elsewhere."""
+    match n:
+        case Select(_, Load() as load, Const() as other) | Select(_, Cast(Load() as load, _), Const() as other):
+            return load if other.value == value else None
+        case _:
+            return None
+
+
+def _reads(v: Value, name: str) -> bool:
+    return any(isinstance(n, Load) and n.buffer.name == name for n in nodes(v))
 
 
 # ---------------------------------------------------------------- legality
