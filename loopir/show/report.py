@@ -195,6 +195,7 @@ def _seconds(
         "latency": waited,
         "instructions": instructions,
         "waiting": waited + max(turns * chain / gpu.clock, (instructions + banks) / resident) if reads else 0.0,
+        "first cache": tail * w.lines / rate,
         "shared memory": banks,
         "atomics": _atomic_seconds(w, sizes, gpu),
         "tensor cores": tail * _tensor_seconds(w, gpu) / busy,

@@ -45,6 +45,7 @@ from loopir.ir.grammar import (
     Op,
     Or,
     Reduce,
+    Select,
     Stmt,
     Store,
     Value,
@@ -52,6 +53,8 @@ from loopir.ir.grammar import (
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
 
+LINE = 128
+"""Bytes of a line of the first cache."""
 SAMPLES = 64
 """Warps in which each statement is met."""
 Ints = npt.NDArray[np.int64]
@@ -85,7 +88,7 @@ class KernelWork:
     `plain` are arithmetic operations of single lanes, `special` functions of real numbers, `issued` the instructions
     that these take, a product and a sum being one; `tensor` has the operations (two a multiplication and sum) of
     tensor cores by the level of the instruction ("warp", "warpgroup") and the type of what it multiplies; `accesses`
-    are loads and stores of single lanes.
+    are loads and stores of single lanes, `lines` the lines of 128 bytes that accesses of warps to global memory take.
     """
 
     name: str
@@ -96,6 +99,7 @@ class KernelWork:
     special: float = 0.0
     issued: float = 0.0
     accesses: float = 0.0
+    lines: float = 0.0
     loads: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """By the innermost loop with a barrier: the bytes of global memory that threads load there, and how many of them a
     thread asks for before it has to wait."""
@@ -214,6 +218,7 @@ class _Counter:
                 self.body(body, self.inside(s, met))
             case If(cond, then, orelse):
                 true, asked = _eval_cond(cond, met.env), free_vars(cond)
+                self.tests(cond, met)
                 apart = bool(orelse) and bool(asked) and asked <= self.blocks
                 self.body(then, met.only(true, "0" if apart else ""))
                 self.body(orelse, met.only(~true, "1" if apart else ""))
@@ -308,8 +313,15 @@ class _Counter:
         for n in dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Op | Cast)):
             issued = n.fn.work - _contracted(n) if isinstance(n, Op) else _converted(n)
             self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
+        for cond in dict.fromkeys(n.cond for v in values for n in nodes(v) if isinstance(n, Select)):
+            self.tests(cond, met)
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
+
+    def tests(self, cond: Cond, met: _WarpSample) -> None:
+        """The comparisons of a condition, each where it changes."""
+        for n in dict.fromkeys(n for n in nodes(cond) if isinstance(n, Cmp)):
+            self.work.issued += met.lanes / met.run / _repeats(n, met)
 
     def access(
         self, b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample, *, write: bool, waits: bool = True
@@ -324,6 +336,8 @@ class _Counter:
         if b.scope == "global":
             taken = _sectors([_unrolled(at, met) * b.dtype.bytes for at in elements], met.active, width)
             taken = taken / prod(n for _, n in met.unrolled)
+            places = (_offset(at, met.env) * b.dtype.bytes for at in elements)
+            self.work.lines += sum(float((met.times * _lines(x, met.active, width)).sum()) for x in places)
         else:
             taken = sum(_passes(_offset(at, met.env) * b.dtype.bytes, met.active, width) for at in elements)
         total = float((met.times * taken).sum())
@@ -344,7 +358,7 @@ class _Counter:
             self.work.loads[met.region] = read + total, ahead + at_once
 
 
-def _repeats(n: Value, met: _WarpSample) -> float:
+def _repeats(n: Value | Cond, met: _WarpSample) -> float:
     """How often in a row `n` is the same: compilers take it out of the innermost loops that do not change it."""
     times = 1.0
     read, memory = free_vars(n), loaded_buffers(n)
@@ -352,7 +366,23 @@ def _repeats(n: Value, met: _WarpSample) -> float:
         if loop.var in read or not memory.isdisjoint(stored_buffers(loop)):
             break
         times *= max(1.0, length)
-    return times
+    return max(times, _alike_unrolled(n, met))
+
+
+def _alike_unrolled(n: Value | Cond, met: _WarpSample) -> float:
+    """How often, on average, unrolled loops make the same of a thread's own elements, as of neighbouring windows: what
+    is in registers is known to the compiler, which keeps it."""
+    loads = [x for x in nodes(n) if isinstance(x, Load)]
+    loops = [(loop, int(length)) for loop, length in met.around if loop.kind == "unroll" and length > 1]
+    steps = prod(length for _, length in loops)
+    changed = {b for loop, _ in loops for b in stored_buffers(loop)}
+    own = all(x.buffer.scope == "local" and len(x.at) <= 1 and x.buffer not in changed for x in loads)
+    if not loads or not own or not 1 < steps <= _UNROLLED_AT_ONCE:
+        return 1.0
+    grid = np.indices([length for _, length in loops]).reshape(len(loops), steps)
+    env = {v: x[0, 0] for v, x in met.env.items()} | {x.var: row for (x, _), row in zip(loops, grid, strict=True)}
+    places = np.stack([np.broadcast_to(evaluate(x.at[0], env) if x.at else 0, (steps,)) for x in loads])
+    return steps / np.unique(places, axis=1).shape[1]
 
 
 def _converted(n: Cast) -> float:
@@ -378,6 +408,8 @@ _SAMPLE = np.repeat(np.arange(SAMPLES), LANES).reshape(SAMPLES, LANES)
 _OPERATIONS = 2
 _UNROLL_WINDOW = 64
 """Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
+_UNROLLED_AT_ONCE = 4096
+"""Iterations of unrolled loops at which a thread's own elements are compared."""
 _BYTES_AT_ONCE, _LOADS_AT_ONCE = 64.0, 12
 """What a thread asks for at once by one statement, before it waits: four vectors, or so many single loads."""
 
@@ -400,6 +432,15 @@ def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
     reached = [*(every + step for step in range(0, width, SECTOR)), every + width - 1]
     rows, sectors = np.broadcast_arrays(_SAMPLE[active][:, None, None], np.stack(reached, axis=2) // SECTOR)
     return np.bincount(distinct(rows, sectors)[0], minlength=SAMPLES).astype(np.float64) * SECTOR
+
+
+def _lines(addresses: Ints, active: Bools, width: int) -> Floats:
+    """The lines of a cache that the lanes of each warp touch together."""
+    first, last = addresses // LINE, (addresses + width - 1) // LINE
+    ends = np.sort(np.where(active, first, -1), axis=1)
+    changes = (np.diff(ends, axis=1) != 0) & (ends[:, 1:] >= 0)
+    begun = changes.sum(axis=1) + (ends[:, 0] >= 0)
+    return begun + np.where(active, last - first, 0).max(axis=1)
 
 
 def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
