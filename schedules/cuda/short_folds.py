@@ -8,11 +8,14 @@ finds loads of one address within a thread, and what neighbouring threads read i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, step
+from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, one_nest, reader, step
+from ..common.products import filled
+from .cheapest import cheapest
 from .elementwise import elementwise
 
 MOST_TERMS = 64
@@ -23,6 +26,11 @@ VECTOR_BYTES = 16
 MOST_RESULTS, MOST_ROWS = 8, 4
 MOST_REGISTERS = 96
 """Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
+MANY_TERMS, MOST_AT_ONCE = 6, 36
+"""Terms from which on windows may be gone through line by line, and up to which they may be all at once."""
+LINE_ROWS, LOST, FULL = (8, 4, 2), 1.2, 4
+"""How many results a thread makes then along windows that overlap, the most that can be; how many times as many as
+there are these may be; and what part of the threads that a GPU holds are enough for it."""
 SMALL = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 MIN_VECTOR_BYTES = 8
@@ -72,21 +80,79 @@ def short_folds(
     if not loops or set(s.loops(last)) - {*loops, *s.reduced(last)}:
         raise lp.ScheduleError(f"{last} has loops that depend on each other")
     s = _side_by_side(s, stage)
-    most = MOST_STATEMENTS // prod(extent(s, x) or 1 for x in s.reduced(stage))
-    if (total := iterations(s, loops)) is not None:
-        machine = lp.machine()  # fewer results a thread where not as many threads are left as run at once
-        most = min(most, total // (machine.processors * machine.threads_per_processor))
+    terms = prod(extent(s, x) or 1 for x in s.reduced(stage))
+    total = iterations(s, loops)
+    machine = lp.machine()  # fewer results a thread where not as many threads are left as run at once
+    share = total // (machine.processors * machine.threads_per_processor) if total is not None else MOST_STATEMENTS
+    most = max(1, min(MOST_STATEMENTS // terms, share))
+    recipes = [partial(_in_one, stage=stage, last=last, loops=loops, most=most, given=(results, rows), threads=threads)]
+    lines = _lines_tile(s, stage, last, loops, max(1, FULL * share)) if not results and not rows else None
+    if lines is not None and terms >= MANY_TERMS:
+        tile, kept = lines
+        by_lines = partial(_by_threads, stage=stage, last=last, tile=tile, threads=threads, kept=kept)
+        recipes = [by_lines] if terms > MOST_AT_ONCE else [*recipes, by_lines]
+    made = cheapest(s, recipes) if len(recipes) > 1 else recipes[0](s)
+    if made is None:
+        raise lp.ScheduleError(f"{stage} is not taken by threads of several results")
+    return made
+
+
+def _in_one(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], most: int, given: tuple[int | None, int | None],
+    threads: int,
+) -> lp.Schedule:  # fmt: skip
+    """All that a thread folds spelled out at once: as many results as registers hold, at most so many."""
+    results, rows = given
     while True:
-        made, held = _by_threads(s, stage, last, _tile(s, stage, last, loops, max(1, most), results, rows), threads)
-        if held <= MOST_REGISTERS or most <= 1 or results or rows:
+        made = _by_threads(s, stage, last, _tile(s, stage, last, loops, most, results, rows), threads)
+        if _held(made) <= MOST_REGISTERS or most <= 1 or results or rows:
             return made
         most //= 2
 
 
+def _lines_tile(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], share: int
+) -> tuple[dict[str, int], tuple[str, ...]] | None:
+    """A tile of results whose windows overlap along one loop, and the folded loops that are gone through outside of it:
+    all but the one along which windows slide, so that a thread has but a line of each at a time.
+
+    Neighbouring threads read neighbours: the loop is not the innermost one, but where results are not vectors. None if
+    there is no such loop, or several results along it are too many.
+    """
+    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    inner, given = loops[-1], {a.buffer.name for a in s.func.args}
+    widest = max(t.dtype.bytes for t in (*s.accesses(stage), *s.accesses(last)) if t.buffer in given)
+    vector = 1 if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest
+    widths = [n for n in range(vector, 0, -1) if (extent(s, inner) or 0) % n == 0]
+    found: list[tuple[int, int, str, tuple[str, ...]]] = []
+    for loop, x in zip(loops[:-1], own[:-1], strict=False):
+        slide, length = _slides(s, stage, x), extent(s, loop) or 0
+        kept = tuple(r for r in s.reduced(stage) if r not in slide)
+        most = min(share, MOST_STATEMENTS // prod(extent(s, r) or 1 for r in slide))
+        if slide and kept:
+            found += [
+                (rows, width, loop, kept)
+                for rows in LINE_ROWS
+                for width in widths
+                if rows * width <= most and -(-length // rows) * rows <= LOST * length
+            ]
+    if not found:
+        return None
+    rows, width, loop, kept = max(found, key=lambda x: x[:2])
+    return {loop: rows, inner: width} if width > 1 else {loop: rows}, kept
+
+
+def _held(s: lp.Schedule) -> int:
+    """Registers that the arrays of a thread fill."""
+    local = [s.buffer(b) for b in s.buffers if s.buffer(b).scope == "local"]
+    return sum(-(-prod(getattr(d, "value", 1) for d in b.shape) * b.dtype.bytes // 4) for b in local)
+
+
 def _by_threads(
-    s: lp.Schedule, stage: str, last: str, tile: Mapping[str, int], threads: int
-) -> tuple[lp.Schedule, int]:
-    """`stage` and `last` by threads that have a `tile` of results each; and how many registers its data takes."""
+    s: lp.Schedule, stage: str, last: str, tile: Mapping[str, int], threads: int, kept: Sequence[str] = ()
+) -> lp.Schedule:
+    """`stage` and `last` by threads that have a `tile` of results each, and go through the folded loops that are `kept`
+    one iteration after the other."""
     inside: list[str] = []
     for loop, size in tile.items():
         s, (_, part) = step(s, "split", loop, size)
@@ -102,12 +168,18 @@ def _by_threads(
         s = s.cache_write(stage, "local", thread)
         (fold, *_) = s.last.stages
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
-    s, held = _in_registers(s, fold, thread)
+    home = thread
+    if kept:
+        own = s.loops(fold)[s.loops(fold).index(thread) + 1 :]
+        here = [x for x in own if x in kept]
+        s = s.reorder(*here, *(x for x in own if x not in kept))
+        home = here[-1]
+    s = _in_registers(s, fold, home)
     for each in s.stages:
         if thread in s.loops(each):
             for n, loop in enumerate(reversed(s.loops(each)[s.loops(each).index(thread) + 1 :])):
-                s = _spelled_out(s, each, loop, n == 0 and each != fold)
-    return s, held + prod(tile.values())
+                s = s if loop in kept else _spelled_out(s, each, loop, n == 0 and each != fold)
+    return s
 
 
 def _last(s: lp.Schedule, stage: str) -> str:
@@ -164,32 +236,42 @@ def _tile(
 
 def _overlaps(s: lp.Schedule, stage: str, loop: str) -> bool:
     """Whether what `stage` folds for neighbouring iterations of `loop` has elements in common: windows along it."""
+    return bool(_slides(s, stage, loop))
+
+
+def _slides(s: lp.Schedule, stage: str, loop: str) -> tuple[str, ...]:
+    """The folded loops along which the window of an iteration of `loop` overlaps that of the next one."""
+    found: list[str] = []
     for t in s.accesses(stage):
         step_ = _number(t.strides.get(loop))
         if not t.write and step_:
             for x in s.reduced(stage):
                 along = _number(t.strides.get(x))
                 if along and step_ % along == 0 and step_ // along < (extent(s, x) or 0):
-                    return True
-    return False
+                    found.append(x)
+    return tuple(x for x in s.reduced(stage) if x in found)
 
 
 def _number(stride: object) -> int:
     return getattr(stride, "value", 0)
 
 
-def _in_registers(s: lp.Schedule, stage: str, thread: str) -> tuple[lp.Schedule, int]:
-    """What a thread reads moved into registers first, where that is known; and how many registers that takes."""
-    held = 0
+def _in_registers(s: lp.Schedule, stage: str, at: str) -> lp.Schedule:
+    """What a thread reads in an iteration of `at` moved into registers first, where that is known, and the borders
+    filled up there."""
+    for border in reversed(filled(s, (stage,))):
+        if s.why("compute_at", border, at) is None:
+            s = s.compute_at(border, at)
+            s = s.set_scope(next(t.buffer for t in s.accesses(border) if t.write), "local")
     for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
-        if s.why("cache_read", stage, buffer, "local", thread) is not None:
+        if s.why("cache_read", stage, buffer, "local", at) is not None:
             continue
-        made, copied = step(s, "cache_read", stage, buffer, "local", thread)
+        made, copied = step(s, "cache_read", stage, buffer, "local", at)
         count = iterations(made, copied)
         size = None if count is None else -(-count * s.buffer(buffer).dtype.bytes // 4)
         if copied and size is not None and size <= MOST_REGISTERS:  # what is gathered may come from anywhere
-            s, held = made, held + size
-    return s, held
+            s = made
+    return if_legal(s, "pad", stage)
 
 
 def _spelled_out(s: lp.Schedule, stage: str, loop: str, moves: bool) -> lp.Schedule:

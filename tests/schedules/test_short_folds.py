@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.cuda.short_folds import short_fold, short_folds
+from schedules.cuda.short_folds import _by_threads, _lines_tile, short_fold, short_folds
 
 
 def pool(n: int, c: int, h: int, k: int, stride: int, dtype: str = "float32") -> lp.Schedule:
@@ -80,6 +80,46 @@ def test_the_kernel_has_no_spills() -> None:
     made = schedules.auto(pool(16, 64, 113, 3, 2), "cuda", arch="sm_90a")
     for resources in lp.compile_source(made, arch="sm_90a").resources.values():
         assert resources.spill_stores == resources.spill_loads == 0
+
+
+def depthwise(shape: tuple[int, ...], r: int, last: bool, stored: bool, dtype: str = "float32") -> lp.Schedule:
+    """Channels last or not; the padding stored, as `lp.conv2d` has it, or not."""
+    channel = shape[-1] if last else shape[1]
+    x, w = lp.placeholder(shape, dtype, name="x"), lp.placeholder((channel, r, r), dtype, name="w")
+    u, v = lp.reduce_axis(r, name="u"), lp.reduce_axis(r, name="v")
+    p = r // 2
+    padded = lp.pad(x, [(0, 0), *([(p, p)] * 2 + [(0, 0)] if last else [(0, 0)] + [(p, p)] * 2)])
+    padded = padded.named("padded") if stored else padded
+    if last:
+        element = lambda b, i, j, z: lp.sum(padded[b, i + u, j + v, z] * w[z, u, v], axis=(u, v))  # noqa: E731
+    else:
+        element = lambda b, z, i, j: lp.sum(padded[b, z, i + u, j + v] * w[z, u, v], axis=(u, v))  # noqa: E731
+    return lp.Schedule(lp.relu(lp.compute(shape, element, name="conv")))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 4), st.integers(2, 9), st.sampled_from([2, 3, 5]), st.booleans(), st.booleans(), st.data())
+def test_windows_line_by_line_are_what_they_were(
+    c: int, h: int, r: int, last: bool, stored: bool, data: st.DataObject
+) -> None:
+    s = depthwise((1, h, h + 1, c) if last else (1, c, h, h + 1), r, last, stored)
+    found = _lines_tile(s, "conv", s.stages[-1], s.loops(s.stages[-1]), data.draw(st.integers(2, 32)))
+    if found is not None:
+        tile, kept = found
+        made = _by_threads(s, "conv", s.stages[-1], tile, 8, kept)
+        assert kept == ("v",) if not last else len(kept) == 1
+        assert_equivalent(s.func, made.func)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_large_windows_go_through_registers_line_by_line_without_a_test_for_each_term(last: bool) -> None:
+    pytest.importorskip("cuda.bindings")
+    shape = (8, 64, 64, 128) if last else (8, 128, 64, 64)
+    made = schedules.auto(depthwise(shape, 7, last, stored=True), "cuda", arch="sm_90a")
+    compiled = lp.compile_source(made, arch="sm_90a")
+    assert all(r.spill_stores == r.spill_loads == 0 for r in compiled.resources.values())
+    assert str(made).count("select(") == 1  # where borders are filled up
+    assert len(made.report().kernels) == 1 + last  # a copy of the weights
 
 
 def test_what_is_gathered_is_not_moved_as_a_whole() -> None:
