@@ -18,7 +18,12 @@ if __name__ == "loopir.schedules":
     from .common.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
     from .common.transpose import transpose as transpose
     from .cuda.auto_gpu import gpu as gpu
-    from .cuda.conv import as_matmul as as_matmul, conv_mma as conv_mma, conv_wgmma as conv_wgmma
+    from .cuda.conv import (
+        as_matmul as as_matmul,
+        conv_mma as conv_mma,
+        conv_simt as conv_simt,
+        conv_wgmma as conv_wgmma,
+    )
     from .cuda.elementwise import elementwise as elementwise
     from .cuda.matmul_mma import matmul_mma as matmul_mma
     from .cuda.matmul_wgmma import matmul_wgmma as matmul_wgmma

@@ -14,14 +14,14 @@ import loopir as lp
 from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
 from ..common.fusion import index_stages_inlined, inlined
-from ..common.nest_queries import free_loops, one_nest
-from ..common.products import several
+from ..common.nest_queries import free_loops, one_nest, reader
+from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
-from .conv import conv_mma, conv_wgmma
+from .conv import conv_mma, conv_simt, conv_wgmma
 from .deep_contraction import parts_of
 from .elementwise import elementwise
 from .gathered_products import gathered_operands, gathered_product, gathers_of
@@ -88,6 +88,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
             [
                 Recipe("convolution by warpgroups", _is_convolution_for_warpgroups, conv_wgmma),
                 Recipe("convolution on tensor cores", _is_convolution, conv_mma),
+                Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_simt),
                 Recipe("direct convolution", _is_convolution, direct_gpu),
                 Recipe("product of gathered rows", _has_gathers, gathered_product),
                 Recipe("product of few rows with its operand", _has_own_producers, tensor_product),
@@ -150,6 +151,14 @@ def _is_convolution(s: lp.Schedule, stage: str) -> bool:
 
 def _is_convolution_for_warpgroups(s: lp.Schedule, stage: str) -> bool:
     return lp.machine().has("wgmma") and _is_convolution(s, stage)
+
+
+def _is_convolution_of_floats(s: lp.Schedule, stage: str) -> bool:
+    """Whether it is one of float32, of whose results no pool follows, which `direct_gpu` takes with it."""
+    if not _is_convolution(s, stage) or any(t.dtype.name != "float32" for t in s.accesses(stage)):
+        return False
+    after = reader(s, stage)
+    return pooled(s, stage) is None and (after is None or pooled(s, after) is None)
 
 
 def _has_own_producers(s: lp.Schedule, stage: str) -> bool:

@@ -10,18 +10,22 @@ from collections.abc import Sequence
 
 import loopir as lp
 
+from ..common.fusion import epilogue
 from ..common.nest_queries import extent, fused, iterations
 from ..common.products import Product, filled, followed, product
+from .elementwise import elementwise
 from .matmul_mma import COPY_VECTOR, matmul_mma
+from .matmul_simt import matmul_simt
 from .matmul_wgmma import matmul_wgmma
 
 
 @lp.composite
-def as_matmul(s: lp.Schedule, stage: str, out: str) -> lp.Schedule:
+def as_matmul(s: lp.Schedule, stage: str, out: str, *, across: bool = False) -> lp.Schedule:
     """`stage` and `out`, which reads its sums one by one, as matrices: a row, a column and a folded loop, in batches.
 
     Loops of one operand that follow one another become one, and so do those that are folded. What the stage makes of
-    each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed.
+    each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed. Its rows
+    run along the folded loop where the operand's elements do, unless they are to go `across` it.
     """
     p = product(s, stage)
     if p is None:
@@ -47,15 +51,17 @@ def as_matmul(s: lp.Schedule, stage: str, out: str) -> lp.Schedule:
     order = (*(n for n in range(len(runs)) if n not in (row, column)), row, column)
     for own, inner in zip(nests, ((), (k,)), strict=True):
         s = s.reorder(*(own[n] for n in order), *inner)
-    return _matrices(s, stage, p, [nests[1][n] for n in order], k)
+    return _matrices(s, stage, p, [nests[1][n] for n in order], k, across)
 
 
-def _matrices(s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str) -> lp.Schedule:
+def _matrices(
+    s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str, across: bool
+) -> lp.Schedule:  # fmt: skip
     """What `stage` makes of its operands, over the `loops` of a batch, a row and a column, and the folded `k`."""
     *batch, row, column = loops
     for side, x in ((p.left, row), (p.right, column)):
         touch = next(t for t in s.accesses(stage) if t.buffer == side.buffer)
-        matrix = (k, x) if side is p.right and side.along not in p.reduced else (x, k)
+        matrix = (k, x) if across or (side is p.right and side.along not in p.reduced) else (x, k)
         s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix)
     return s
 
@@ -79,6 +85,10 @@ def _innermost(p: Product) -> tuple[str, ...]:
     return (*(x for x in p.reduced if x != last), str(last))
 
 
+SIMT_TILES = ((128, 64), (8, 8)), ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
+"""Tiles of a block on ordinary units, the largest first, with the part of a thread."""
+LOST = 1.2
+"""How many times as many elements as with the tile that loses fewest a tile may fill up."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
 """Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
 
@@ -132,6 +142,51 @@ def conv_wgmma(
     sources = s.last.stages
     within = (*sources, *filled(s, sources))
     return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
+
+
+@lp.composite
+def conv_simt(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] | None = None,
+    part: tuple[int, int] | None = None,
+    depth: int = 16,
+    stages: int = 3,
+) -> lp.Schedule:
+    """The product `stage` of float32 over several loops on ordinary units: `matmul_simt` of `as_matmul`.
+
+    Elements of the matrices are found in the tensors by index arithmetic while their tiles are copied, `stages` less
+    one steps ahead. Unless told, a tile is the largest that leaves one for each processor.
+    """
+    s, stage, out = followed(s, stage)
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    s = as_matmul(s, stage, out, across=True)
+    *batch, row, column, _ = s.loops(stage)
+    chosen = _simt_tile(*(iterations(s, x) for x in (batch, [row], [column])))
+    block, part = block or chosen[0], part or chosen[1]
+    sources = s.last.stages
+    runs = (p.left.along in p.reduced, p.right.along in p.reduced)
+    within = (*sources, *filled(s, sources))
+    made = matmul_simt(s, stage, block=block, part=part, depth=depth, stages=stages, within=within, runs=runs)
+    s = epilogue(made, stage)
+    return elementwise(s, out) if out in s.stages else s  # where it is no store of a tile
+
+
+def _simt_tile(
+    batch: int | None, rows: int | None, columns: int | None
+) -> tuple[tuple[int, int], tuple[int, int]]:  # fmt: skip
+    """The tile of a block, and the part of it of a thread."""
+    if batch is None or rows is None or columns is None:
+        return SIMT_TILES[0]
+    counts = [batch * -(-rows // m) * -(-columns // n) for (m, n), _ in SIMT_TILES]
+    filled = [n * m * count for ((m, n), _), count in zip(SIMT_TILES, counts, strict=True)]
+    for tile, count, size in zip(SIMT_TILES, counts, filled, strict=True):
+        if count >= lp.machine().processors and size <= LOST * min(filled) and tile[0][1] <= columns:
+            return tile
+    return SIMT_TILES[-1]
 
 
 def _warpgroups(s: lp.Schedule, p: Product) -> tuple[int, int] | None:

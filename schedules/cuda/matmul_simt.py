@@ -18,6 +18,8 @@ from .matmul_mma import vectors
 
 LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
 """Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
+RUN = 8
+"""Elements of 4 bytes in a sector, which lanes copy from memory together."""
 
 
 @lp.composite
@@ -31,13 +33,17 @@ def matmul_simt(
     stages: int = 3,
     piece: int = 32,
     turn: bool = False,
+    within: tuple[str, ...] = (),
+    runs: tuple[bool, bool] | None = None,
 ) -> lp.Schedule:
     """The contraction `stage` of float32 in tiles of `block`, `part` of it for each thread, `depth` steps at a time.
 
     A thread's part is made of squares of 4 x 4, as far apart as lets lanes load neighbours. Copies to shared memory run
     `stages` less one steps ahead. A `piece` is how many steps of a tile are code without a loop: more are faster, and
     take longer to compile. With `turn`, operands whose rows run along the reduced loop are first copied so that they
-    run along the tile, of which a thread then holds fewer elements at a time.
+    run along the tile, of which a thread then holds fewer elements at a time. The stages `within`, which the operands
+    are computed from, are computed in the copies of their tiles. With `runs`, tiles are copied element by element, by
+    lanes that lie along the reduced loop for those operands of which it says so, as their elements do in memory.
     """
     c = contraction(s, stage)
     if c is not None and turn:
@@ -63,10 +69,15 @@ def matmul_simt(
     for operand in (c.left, c.right):
         s, copy = made_by(s, "cache_read", inner, operand.buffer, "shared", at=ko)
         copies.append(copy)
+    for name in within:
+        s = if_legal(s, "compute_inline", name)
     s = if_legal(s, "pad", inner)
     s = _parts(s, (i, j), part, apart, (kv, k))
-    for operand, copy in zip((c.left, c.right), copies, strict=True):
-        s = _copy_by_lanes(s, copy, operand, depth, warps, stages)
+    for n, (operand, copy) in enumerate(zip((c.left, c.right), copies, strict=True)):
+        if runs is None:
+            s = _copy_by_lanes(s, copy, operand, depth, warps, stages)
+        else:
+            s = _copy_elements(s, copy, block[n], runs[n], warps, stages)
     *_, i2, j2, _, _, _ = s.loops(inner)
     for copy, at in zip(copies, (i2, j2), strict=True):
         s, mine = made_by(s, "cache_read", inner, copy, "local", at=at)
@@ -122,3 +133,34 @@ def _copy_by_lanes(
     s, (turn, down) = step(s, "split", flat, warps[0], tail="exact")
     s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
     return vectors(s, element, "cp_async_f32" if stages > 1 else None, filled=False)
+
+
+def _copy_elements(
+    s: lp.Schedule, copy: str, width: int, along: bool, warps: tuple[int, int], stages: int
+) -> lp.Schedule:
+    """The copy of a tile of `width` columns and a row for each step by all lanes, each an element at a time.
+
+    Lanes are neighbours in a row; where elements lie `along` the reduced loop in memory, RUN of them are below one
+    another, and rows are a vector longer, so that they meet every bank once.
+    """
+    k, x = s.loops(copy)[-2:]
+    if along:
+        s = s.set_layout(copy, f"lambda k, x: k * {width + VECTOR} + x")
+        s, (k, below) = step(s, "split", k, RUN, tail="exact")
+        s, (x, side) = step(s, "split", x, LANES // RUN, tail="exact")
+        s, (below, element) = step(s, "split", below, 1)
+        s = s.reorder(k, x, side, below, element)
+        s, (lane,) = step(s, "fuse", side, below)
+    else:
+        s, (x, lane) = step(s, "split", x, LANES, tail="exact")
+        s, (lane, element) = step(s, "split", lane, 1)
+    s, (flat,) = step(s, "fuse", k, x)
+    s, (flat, across) = step(s, "split", flat, warps[1])
+    s, (turn, down) = step(s, "split", flat, warps[0])
+    s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
+    if stages == 1:
+        return s.unroll(element)
+    if s.why("specialize", element) is None:  # zeros of a border are stored
+        s, (filling,) = step(s, "specialize", element)
+        s = s.unroll(filling)
+    return s.tensorize(element, "cp_async_f32x1")

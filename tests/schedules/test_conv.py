@@ -37,6 +37,36 @@ def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
     assert conv.right(found, given)
 
 
+@pytest.mark.parametrize(
+    ("channels", "filters", "options"),
+    [(3, 18, {"stride": 2, "padding": 2, "dilation": 2}), (4, 16, {"groups": 2})],
+)
+def test_float32_is_copied_element_by_element_some_steps_ahead(
+    channels: int, filters: int, options: dict[str, int]
+) -> None:
+    """Exact, without races and with all waits: the interpreter runs what is lowered."""
+    shapes = (1, channels, 8, 8), (filters, channels // options.get("groups", 1), 3, 3), (filters,)
+    x, w, b = (lp.placeholder(shape, "float32", name=name) for shape, name in zip(shapes, "xwb", strict=True))
+    s = lp.Schedule(lp.relu(lp.conv2d(x, w, b, **options)))
+    made = schedules.conv_simt(schedules.inlined(s), "conv", block=(32, 32), part=(4, 4))
+    assert "cp_async_f32x1" in str(made)
+    rng = np.random.default_rng(0)
+    given = tuple(rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    (found,) = interpret(lp.lower(made, "cuda")[0], given).values()
+    np.testing.assert_array_equal(found, s.build("interpret")(*given))
+
+
+def test_float32_fills_a_gpu_where_it_has_the_work() -> None:
+    x, w = lp.placeholder((16, 200, 16, 16), name="x"), lp.placeholder((128, 200, 3, 3), name="w")
+    s = lp.Schedule(lp.conv2d(x, w, stride=2, padding=2, dilation=2))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    (kernel,) = made.report().kernels
+    assert kernel.work.blocks >= 128
+    pytest.importorskip("cuda.bindings")
+    (resources,) = lp.compile_source(made, arch="sm_90a").resources.values()
+    assert resources.spill_stores == resources.spill_loads == 0
+
+
 @pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])
 def test_warpgroups_are_for_many_large_tiles_of_many_steps(k: int, r: int, h: int, taken: bool) -> None:
     conv = Conv("", n=16, c=64, h=h, k=k, r=r, padding=r // 2)

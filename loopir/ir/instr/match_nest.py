@@ -44,7 +44,7 @@ from loopir.ir.layout.layouts import fragment_elements
 from loopir.ir.ops import MEMORIES, Instruction
 from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cache_of
-from loopir.ir.traverse.walk import free_vars, nodes
+from loopir.ir.traverse.walk import free_vars, nodes, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,8 @@ def unify(fn: Instruction, body: Body) -> Match | str:
     for order in permutations(around):
         if all(a.extent == b.extent for a, b in zip(loops, order, strict=True)):
             paired = {a.var: b.var for a, b in zip(loops, order, strict=True)}
-            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()))
+            units = frozenset(b.var for b in order if b.extent == Int(1))
+            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()), units)
             if guards and fn.boxed and isinstance(inner, Store):
                 attempt.tested[fn.boxed[0]] = (conj(*guards), inner.buffer, inner.at)
             found += [Match(operands, attempt.loops, attempt.tested) for operands in attempt.statement(stmt, inner)]
@@ -217,6 +218,8 @@ class _Attempt:
     meaning: Func
     loops: dict[str, str]
     boxed: frozenset[str] = frozenset()
+    units: frozenset[str] = frozenset()
+    """The loops of one iteration: an operand may move along any of its dimensions with these."""
     tested: dict[str, Tested] = field(default_factory=dict[str, "Tested"])
     reached: int = -1
     reason: str = ""
@@ -297,7 +300,8 @@ class _Attempt:
             return self.no(bound, f"its operand {p.name} is {p.dtype}, and {b.name} is {b.dtype}")
         base: list[Index] = []
         along: dict[str, int] = {}
-        for d, ix in enumerate(at):
+        once: dict[str, Index] = {v: Int(0) for v in self.units}
+        for d, ix in enumerate(substitute(x, once) for x in at) if once else enumerate(at):
             parts = linear_coefficients(ix, self.inner)
             moving = {v: c for v, c in parts[0].items() if c} if parts else {}
             if parts is None or len(moving) > 1 or any(c != 1 or v in along for v, c in moving.items()):
@@ -305,6 +309,7 @@ class _Attempt:
             along |= dict.fromkeys(moving, d)
             base.append(parts[1])
         wanted = [self.loops[x.name] for x in m if isinstance(x, Var)]
+        along |= {v: len(at) - 1 for v in wanted if v in self.units and v not in along and at}
         if set(wanted) != set(along):
             moves = f"it moves along {_names(along)}, not {_names(wanted)}"
             return self.no(bound, f"{b.name} is no operand {p.name}: {moves}")

@@ -18,6 +18,7 @@ from loopir.ir.grammar import (
     Func,
     If,
     Index,
+    Int,
     Loop,
     Monoid,
     Node,
@@ -29,6 +30,7 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.parser.parse import condition
 from loopir.ir.printer import text
+from loopir.ir.traverse.rebuild import transform
 from loopir.ir.traverse.walk import (
     children,
     free_vars,
@@ -38,6 +40,7 @@ from loopir.ir.traverse.walk import (
     rebuild,
     replace_stmt,
     statements,
+    substitute,
     taken_names,
 )
 from loopir.schedule.core.facts import known_at
@@ -95,9 +98,28 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
                 else:
                     for j_1 in range(4):
                         B[i, j_1] = 0.0
+
+    before:
+        def h(A: "float32[4]", B: "out float32[6]"):
+            for i in range(6):
+                for j in range(1):
+                    B[i + j] = select(1 <= i + j and i + j < 5, A[i + j - 1], 0.0)
+    call:    specialize("j")
+    after:
+        def h(A: "float32[4]", B: "out float32[6]"):
+            for i in range(6):
+                if 1 <= i and i < 5:
+                    for j in range(1):
+                        B[i + j] = A[i + j - 1]
+                else:
+                    for j_1 in range(1):
+                        B[i + j_1] = 0.0
     """
     target = find_loop(func, loop)
     require_outside_lanes(func, target)
+    if when is None and target.extent == Int(1):
+        once = _asked_once(target)
+        func, target = replace_stmt(func, target, once), once
     around = _around(func, target)
     cond = _selected(target) if when is None else _condition(func, when, target, around)
     require_starts_in_versions(func, target, cond)
@@ -175,6 +197,16 @@ def _selected(target: Loop) -> Cond:
         raise ScheduleError(f"nothing that is selected in {target.var!r} is the same in all of its iterations",
                             loop=target.var, suggestion="a condition to make a version for")  # fmt: skip
     return conj(*fixed)
+
+
+def _asked_once(target: Loop) -> Loop:
+    """`target`, of one iteration, with what its selections ask about that one."""
+    once: dict[str, Index] = {target.var: Int(0)}
+
+    def asked(n: Node) -> Node:
+        return Select(substitute(n.cond, once), n.a, n.b) if isinstance(n, Select) else n
+
+    return transform(target, asked)
 
 
 def _deselected(body: Body, cond: Cond) -> Body:
