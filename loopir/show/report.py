@@ -51,7 +51,7 @@ class KernelReport:
         shared = sum(m.taken for m in self.work.of("shared"))
         return {
             "memory": self.moved,
-            "the L2 cache": self.seconds["cache"] * gpu.l2_bandwidth,
+            "the L2 cache": self.seconds["cache"] * gpu.l2_bandwidth * _busy(self.work, gpu),
             "shared memory": shared,
         }
 
@@ -149,6 +149,11 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
     return Report(gpu, tuple(kernels), float(bytes_), dict(sizes))
 
 
+def _busy(w: KernelWork, gpu: Machine) -> float:
+    """What part of the processors has a block."""
+    return min(1.0, max(1, w.blocks) / gpu.processors)
+
+
 def _resident(w: KernelWork, registers: int | None, gpu: Machine) -> tuple[int, str]:
     """How many blocks a processor holds at once, and what would have to be less for more."""
     warps = -(-w.threads // 32)
@@ -171,7 +176,7 @@ def _seconds(
     blocks are there to do it.
     """
     waves = w.blocks / (gpu.processors * resident)
-    busy = min(1.0, max(1, w.blocks) / gpu.processors)
+    busy = _busy(w, gpu)
     tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
     cache = 0.0
     for m in w.of("global"):
@@ -191,7 +196,7 @@ def _seconds(
     chain = max(w.chains.values(), default=0.0) * gpu.product_latency + w.rounds * gpu.round_latency
     return {
         "memory": gpu.memory_seconds(*memory),
-        "cache": cache / gpu.l2_bandwidth,
+        "cache": cache / (gpu.l2_bandwidth * busy),
         "latency": waited,
         "instructions": instructions,
         "waiting": waited + max(turns * chain / gpu.clock, (instructions + banks) / resident) if reads else 0.0,

@@ -101,8 +101,8 @@ class KernelWork:
     accesses: float = 0.0
     lines: float = 0.0
     loads: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """By the innermost loop with a barrier: the bytes of global memory that threads load there, and how many of them a
-    thread asks for before it has to wait."""
+    """By the innermost loop with a barrier, or the barriers before where there is none: the bytes of global memory that
+    threads load there, and how many of them a thread asks for before it has to wait."""
     copied: float = 0.0
     """Bytes that asynchronous copies read, for which a block asks as far ahead as its shared memory has room."""
     chains: dict[str, float] = field(default_factory=dict[str, float])
@@ -207,6 +207,8 @@ class _Counter:
 
     def __init__(self, work: KernelWork, rng: np.random.Generator, blocks: frozenset[str]) -> None:
         self.work, self.rng, self.blocks = work, rng, blocks
+        self.barriers = 0
+        """How many were met."""
 
     def body(self, body: Body, met: _WarpSample) -> None:
         for s in body:
@@ -237,6 +239,8 @@ class _Counter:
                         self.work.moved[b.name].atomic += met.lanes
             case InstrCall():
                 self.issue(s, met)
+            case Barrier():
+                self.barriers += 1
             case _:
                 pass
 
@@ -354,8 +358,9 @@ class _Counter:
         elif b.scope == "global" and not write:
             per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
             at_once = min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
-            read, ahead = self.work.loads.get(met.region, (0.0, 0.0))
-            self.work.loads[met.region] = read + total, ahead + at_once
+            region = met.region or f"after {self.barriers}"
+            read, ahead = self.work.loads.get(region, (0.0, 0.0))
+            self.work.loads[region] = read + total, ahead + at_once
 
 
 def _repeats(n: Value | Cond, met: _WarpSample) -> float:
