@@ -78,10 +78,23 @@ class Source:
     monoid: Monoid | None = None
     axes: tuple[ReduceAxis, ...] = ()
     deps: tuple[Source, ...] = ()
+    updates: Updates | None = None
 
     @property
     def is_placeholder(self) -> bool:
         return not self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Updates:
+    """Values that are folded into the elements of a stage once these are stored: over `loops`, each into element `at`,
+    which memory may choose, where `cond` holds."""
+
+    loops: tuple[tuple[str, Index], ...]
+    cond: Cond
+    at: tuple[Index, ...]
+    monoid: Monoid
+    value: Value
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from loopir.arith.simplify_func import simplify_func
 from loopir.errors import ExprError
-from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store, Var
+from loopir.ir.grammar import TRUE, Alloc, Arg, Body, Buffer, Func, If, Loop, Reduce, Size, Stmt, Store, Var
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute
-from loopir.tensor.core import Expr, Source, as_stage
+from loopir.tensor.core import Expr, Source, Updates, as_stage
 from loopir.tensor.index import Symbol
 
 MAX_STAGES = 1000
@@ -38,7 +38,7 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
         *(Arg(names.buffers[s.buffers[0].name], "in") for s in placeholders),
         *(Arg(names.buffers[_buffer(t).name], "out") for t in stored),
     )
-    body: Body = tuple(names.nest(s) for s in sources if not s.is_placeholder)
+    body: Body = tuple(nest for s in sources if not s.is_placeholder for nest in names.nests(s))
     kept = {_buffer(t).name for t in stored}
     for s in reversed([s for s in sources if not s.is_placeholder]):
         for b in reversed(s.buffers):
@@ -111,6 +111,23 @@ class _Names:
         name = fresh_name(internal.partition("#")[0], self.taken)
         self.taken.add(name)
         return name
+
+    def nests(self, s: Source) -> Body:
+        """The nest of a stage, and that of what is folded into it then."""
+        return (self.nest(s), *((self.updates(s, s.updates),) if s.updates is not None else ()))
+
+    def updates(self, s: Source, u: Updates) -> Stmt:
+        """The loops around the folds into a stage that is stored."""
+        env = {v: Var(self.free(v)) for v, _ in u.loops}
+        buffer = self.buffers[s.buffers[0].name]
+        at = tuple(substitute(replace_buffers(x, self.buffers), env) for x in u.at)
+        value = substitute(replace_buffers(u.value, self.buffers), env)
+        stmt: Stmt = Reduce(self.free(f"{buffer.name}_updates"), (buffer,), at, u.monoid, (value,))
+        if u.cond != TRUE:
+            stmt = If(substitute(replace_buffers(u.cond, self.buffers), env), (stmt,))
+        for v, extent in reversed(u.loops):
+            stmt = Loop(env[v].name, extent, "serial", (stmt,))
+        return stmt
 
     def nest(self, s: Source) -> Stmt:
         """The loops of a stage around its store, or its reduction."""

@@ -1,32 +1,24 @@
-"""Scattering as folds: each element of the result folds the updates whose index is its own, in any order.
-
-Every update is looked at for every element along the axis, which needs neither atomics nor an order.
-"""
+"""Scattering: a copy, into whose elements the updates are folded that are for them, in any order."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from loopir.errors import ExprError
 from loopir.ir import dtypes
+from loopir.ir.grammar import Buffer, Cmp, Int, ValueToIndex, Var, conj
+from loopir.ir.ops import MONOIDS
 from loopir.tensor import functions as f
-from loopir.tensor.core import as_expr, stage_reduction
-from loopir.tensor.index import reduce_axis
-from loopir.tensor.tensor import Tensor, compute
+from loopir.tensor.core import Source, Updates, as_expr, default_names, next_order, stage_reduction, staged, unique
+from loopir.tensor.tensor import Tensor
 
 __all__ = ["scatter_add", "scatter_reduce"]
 
 
-def _folds(t: dtypes.DType) -> dict[str, tuple[Callable[..., Tensor], Any, Callable[..., Tensor]]]:
-    """By torch's names: the reduction, its neutral element, and what joins it with what was there."""
-    return {
-        "sum": (f.sum, 0, operator.add), "prod": (f.prod, 1, operator.mul),
-        "amax": (f.max, t.least, f.maximum), "amin": (f.min, t.greatest, f.minimum),
-    }  # fmt: skip
+FOLDS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}
+"""Our names of monoids, by torch's."""
 
 
 def scatter_reduce(x: Any, axis: int, index: Tensor, source: Any, reduce: str) -> Tensor:
@@ -36,29 +28,37 @@ def scatter_reduce(x: Any, axis: int, index: Tensor, source: Any, reduce: str) -
     it may be shorter than `x`. Indices outside of `x` go nowhere.
     """
     e, new = (stage_reduction(as_expr(Tensor, v, None)) for v in (x, source))
-    folds = _folds(e.dtype)
-    if reduce not in folds:
-        raise ExprError(f"scatter_reduce by {reduce!r}; it is one of {', '.join(folds)}")
+    if reduce not in FOLDS:
+        raise ExprError(f"scatter_reduce by {reduce!r}; it is one of {', '.join(FOLDS)}")
     if not index.dtype.is_integer or not (e.ndim == index.ndim == new.ndim) or not e.ndim:
         raise ExprError(
             f"scatter of {new.described()} at {index.described()} to {e.described()}: an index is an integer for each "
             "element, and all have the same number of dimensions"
         )
     d = f.axis_of("scatter", axis, e, e.ndim)
-    fold, unit, join = folds[reduce]
-    at, k = index.named("index"), reduce_axis(index.shape[d], name="k")
+    work = _work(e.dtype)
+    start, values, places = f.cast(e, work), f.cast(new, work), stage_reduction(as_expr(Tensor, index, None))
+    loops = tuple((unique(v), n) for v, n in zip(default_names(e.ndim), e.dims, strict=True))
+    over = tuple((unique(v), n) for v, n in zip(default_names(e.ndim), places.dims, strict=True))
+    at, ix = (tuple(Var(v) for v, _ in x) for x in (loops, over))
+    there = ValueToIndex(places.at(ix))
+    inside = [Cmp("<=", Int(0), there), Cmp("<", there, e.dims[d])]
+    inside += [Cmp("<", ix[n], e.dims[n]) for n in range(e.ndim) if n != d and e.dims[n] != places.dims[n]]
+    to = tuple(there if n == d else x for n, x in enumerate(ix))
+    b = Buffer(unique("scattered"), e.dims, work)
+    source = Source(
+        "scattered", (b,), next_order(), {**e.symbols, **places.symbols, **new.symbols}, loops, (start.at(at),),
+        deps=tuple(dict.fromkeys((*e.deps, *places.deps, *new.deps))),
+        updates=Updates(over, conj(*inside), to, MONOIDS[FOLDS[reduce]]((work,)), values.at(ix)),
+    )  # fmt: skip
+    return f.cast(staged(Tensor, source)[0], e.dtype)
 
-    def folded(*ix: Any) -> Any:
-        place = tuple(k if n == d else i for n, i in enumerate(ix))
-        hit: Any = at[place] == f.cast(ix[d], at.dtype)
-        inside = None
-        for n, i in enumerate(ix):
-            if n != d and not (isinstance(e.shape[n], int) and e.shape[n] == index.shape[n]):
-                inside = i < index.shape[n] if inside is None else inside & (i < index.shape[n])
-        hit = hit if inside is None else f.where(inside, hit, False)
-        return fold(f.where(hit, new[place].astype(e.dtype), f.cast(unit, e.dtype)), axis=k)
 
-    return join(e, compute(e.shape, folded, name="scattered").astype(e.dtype)).astype(e.dtype)
+def _work(t: dtypes.DType) -> dtypes.DType:
+    """The type in which elements are folded: words that GPUs update at one go."""
+    if t.bytes >= 4:
+        return t
+    return dtypes.float32 if t.is_float else dtypes.int32
 
 
 def scatter_add(x: Any, axis: int, index: Tensor, source: Any) -> Tensor:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
+import schedules
 
 UFUNCS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
@@ -38,3 +39,26 @@ def test_scatter_add_adds_and_bad_ones_are_refused() -> None:
         lp.scatter_add(x, 0, u, u)
     with pytest.raises(lp.ExprError, match="it is one of sum, prod, amax, amin"):
         lp.scatter_reduce(x, 0, i, u, "mean")
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(["float16", "int8", "float64"]), st.sampled_from(sorted(UFUNCS)), st.lists(st.integers(-3, 6)))
+def test_indices_outside_go_nowhere(dtype: str, how: str, found: list[int]) -> None:
+    index = np.array([*found, 0, 0], np.int64)
+    x, new = np.ones(4, dtype), np.full(len(index), 2, dtype)
+    inside = index[(index >= 0) & (index < 4)]
+    tensors = [lp.placeholder(a.shape, a.dtype.name, name=n) for a, n in ((x, "x"), (index, "i"), (new, "u"))]
+    s = lp.Schedule(lp.scatter_reduce(tensors[0], 0, tensors[1], tensors[2], how).named("y"))
+    expected = x.copy()
+    UFUNCS[how].at(expected, inside, new[: len(inside)])
+    np.testing.assert_array_equal(s.build("interpret")(x, index, new), expected)
+
+
+def test_each_update_is_looked_at_once() -> None:
+    """Not for each element of the result: gradients of embeddings have millions of these."""
+    x, u = lp.placeholder((5000, 64), name="x"), lp.placeholder((300, 64), name="u")
+    s = lp.Schedule(lp.scatter_add(x, 0, lp.placeholder((300, 64), "int64", name="i"), u))
+    assert sum(float(n) for n in s.cost.by_statement.values()) <= 5000 * 64 * 2 + 300 * 64
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert "atomic=True" in str(made)
+    assert made.report().seconds < 1e-5
