@@ -12,20 +12,23 @@ import loopir as lp
 
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, fused, iterations
-from ..common.products import Product, filled, followed, product
-from .elementwise import elementwise
+from ..common.products import Product, Side, filled, followed, product
+from .elementwise import by_element, elementwise
 from .matmul_mma import COPY_VECTOR, matmul_mma
 from .matmul_simt import matmul_simt
 from .matmul_wgmma import matmul_wgmma
 
 
 @lp.composite
-def as_matmul(s: lp.Schedule, stage: str, out: str, *, across: bool = False) -> lp.Schedule:
+def as_matmul(
+    s: lp.Schedule, stage: str, out: str, *, across: bool = False, last: str | None = None
+) -> lp.Schedule:  # fmt: skip
     """`stage` and `out`, which reads its sums one by one, as matrices: a row, a column and a folded loop, in batches.
 
     Loops of one operand that follow one another become one, and so do those that are folded. What the stage makes of
     each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed. Its rows
-    run along the folded loop where the operand's elements do, unless they are to go `across` it.
+    run along the folded loop where the operand's elements do, unless they are to go `across` it. Of the folded loops
+    `last` is the innermost one, or that along which an operand runs.
     """
     p = product(s, stage)
     if p is None:
@@ -37,7 +40,8 @@ def as_matmul(s: lp.Schedule, stage: str, out: str, *, across: bool = False) -> 
         if len(run) > 1:
             cut = groups and any(x not in (*p.left.loops, *p.right.loops) for x in p.free[:first])
             s = s.fuse_dims(buffer, first - groups if cut else first, len(run))
-    s = s.reorder(*p.free, *_innermost(p))
+    inner = (*(x for x in p.reduced if x != last), last) if last is not None else _innermost(p)
+    s = s.reorder(*p.free, *inner)
     nests: list[tuple[str, ...]] = []
     for loops in (s.loops(out)[-len(p.free) :], p.free):
         made: list[str] = []
@@ -87,6 +91,10 @@ def _innermost(p: Product) -> tuple[str, ...]:
 
 SIMT_TILES = ((128, 64), (8, 8)), ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
 """Tiles of a block on ordinary units, the largest first, with the part of a thread."""
+SIMT_DEPTHS = 32, 40, 24, 16, 8
+"""Steps of a tile there, the first that divides a folded loop."""
+SIMT_DEPTH = 16
+"""The same where none does."""
 LOST = 1.2
 """How many times as many elements as with the tile that loses fewest a tile may fill up."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
@@ -151,7 +159,7 @@ def conv_simt(
     *,
     block: tuple[int, int] | None = None,
     part: tuple[int, int] | None = None,
-    depth: int = 16,
+    depth: int | None = None,
     stages: int = 3,
 ) -> lp.Schedule:
     """The product `stage` of float32 over several loops on ordinary units: `matmul_simt` of `as_matmul`.
@@ -163,16 +171,31 @@ def conv_simt(
     p = product(s, stage)
     if p is None:
         raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
-    s = as_matmul(s, stage, out, across=True)
+    whole = ((n, x) for n in SIMT_DEPTHS for x in p.reduced if (extent(s, x) or n + 1) % n == 0)
+    steps, along = next(whole, (SIMT_DEPTH, _innermost(p)[-1]))  # the others are the same in all of a step then
+    depth = depth or steps
+    s = as_matmul(s, stage, out, across=True, last=along)
     *batch, row, column, _ = s.loops(stage)
     chosen = _simt_tile(*(iterations(s, x) for x in (batch, [row], [column])))
     block, part = block or chosen[0], part or chosen[1]
     sources = s.last.stages
-    runs = (p.left.along in p.reduced, p.right.along in p.reduced)
-    within = (*sources, *filled(s, sources))
-    made = matmul_simt(s, stage, block=block, part=part, depth=depth, stages=stages, within=within, runs=runs)
-    s = epilogue(made, stage)
+    runs = (p.left.along == along, p.right.along == along)
+    packed = [x for x, side in _read_by(s, sources, p) if side.along in p.reduced and side.along != along]
+    inside = tuple(x for x in sources if x not in packed)
+    within = (*inside, *filled(s, inside))
+    s = matmul_simt(
+        s, stage, block=block, part=part, depth=depth, piece=depth, stages=stages, within=within, runs=runs
+    )  # fmt: skip
+    for x in packed:  # elements next to each other in memory are of different steps
+        s = by_element(s, x)
+    s = epilogue(s, stage)
     return elementwise(s, out) if out in s.stages else s  # where it is no store of a tile
+
+
+def _read_by(s: lp.Schedule, sources: Sequence[str], p: Product) -> list[tuple[str, Side]]:
+    """The stages that hold an operand's matrix, each with the operand."""
+    sides = {side.buffer: side for side in (p.left, p.right)}
+    return [(x, sides[t.buffer]) for x in sources for t in s.accesses(x) if t.buffer in sides and not t.write]
 
 
 def _simt_tile(

@@ -44,6 +44,14 @@ def elementwise(
     return _flat(s, loops, threads, lanes, vectors)
 
 
+def by_element(s: lp.Schedule, stage: str, *, threads: int = 128) -> lp.Schedule:
+    """`s` with the independent loops of `stage` fused, and a thread for each element: of a small array that is not read
+    as it lies, more threads wait less."""
+    s, flat = fused(s, s.loops(stage))
+    s, (block, thread) = step(s, "split", flat, threads)
+    return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+
+
 def _by_rows(
     s: lp.Schedule, stage: str, loops: tuple[str, ...], threads: int, lanes: int, vectors: int
 ) -> tuple[lp.Schedule, str, tuple[str, ...]]:

@@ -16,6 +16,7 @@ import loopir as lp
 from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, one_nest, reader, step
 from ..common.products import filled
 from .cheapest import cheapest
+from .elementwise import by_element
 
 MOST_TERMS = 64
 """Elements that a fold has, at most."""
@@ -30,8 +31,6 @@ MANY_TERMS, MOST_AT_ONCE = 6, 36
 LINE_ROWS, LOST, FULL = (8, 4, 2), 1.2, 4
 """How many results a thread makes then along windows that overlap, the most that can be; how many times as many as
 there are these may be; and what part of the threads that a GPU holds are enough for it."""
-COPY_THREADS = 128
-"""Threads of a block that copies a small operand."""
 SMALL = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 MIN_VECTOR_BYTES = 8
@@ -206,10 +205,8 @@ def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
             continue
         order = (*(x for x in on if x != inner), inner)
         if s.why("reindex", stage, t.buffer, *order) is None:
-            s, loops = step(s, "reindex", stage, t.buffer, *order)
-            s, flat = fused(s, loops)
-            s, (block, thread) = step(s, "split", flat, COPY_THREADS)  # an element each: few wait for many
-            s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+            s = s.reindex(stage, t.buffer, *order)
+            s = by_element(s, s.last.stages[0])
     return s
 
 

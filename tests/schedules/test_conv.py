@@ -60,11 +60,10 @@ def test_float32_fills_a_gpu_where_it_has_the_work() -> None:
     x, w = lp.placeholder((16, 200, 16, 16), name="x"), lp.placeholder((128, 200, 3, 3), name="w")
     s = lp.Schedule(lp.conv2d(x, w, stride=2, padding=2, dilation=2))
     made = schedules.auto(s, "cuda", arch="sm_90a")
-    (kernel,) = made.report().kernels
-    assert kernel.work.blocks >= 128
+    assert all(k.work.blocks >= 128 for k in made.report().kernels)  # filters are packed first
     pytest.importorskip("cuda.bindings")
-    (resources,) = lp.compile_source(made, arch="sm_90a").resources.values()
-    assert resources.spill_stores == resources.spill_loads == 0
+    for resources in lp.compile_source(made, arch="sm_90a").resources.values():
+        assert resources.spill_stores == resources.spill_loads == 0
 
 
 @pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])

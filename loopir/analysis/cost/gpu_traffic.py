@@ -9,7 +9,7 @@ Conditions on data count as true.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -34,13 +34,16 @@ from loopir.ir.grammar import (
     Cast,
     Cmp,
     Cond,
+    FloorDiv,
     Func,
     If,
     Index,
     InstrCall,
+    Int,
     Kernel,
     Load,
     Loop,
+    Mod,
     Not,
     Op,
     Or,
@@ -288,6 +291,8 @@ class _Counter:
                 moved.read, moved.read_taken = moved.read + size, moved.read_taken + size
                 self.work.references.append(Reference(box.buffer.name, box.at, size))
                 self.work.copied += size if fn.asynchronous else 0.0
+        if fn.level == "thread":
+            self.divisions([x for operand in s.operands for x in operand.at], met)
         for a, operand in zip(fn.meaning.args, s.operands, strict=True):
             pointer = fn.pointers.get(a.buffer.name)
             wide = replace(met, run=1 if pointer is None else pointer.run)
@@ -319,6 +324,7 @@ class _Counter:
             self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
         for cond in dict.fromkeys(n.cond for v in values for n in nodes(v) if isinstance(n, Select)):
             self.tests(cond, met)
+        self.divisions(values, met)
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
 
@@ -326,6 +332,12 @@ class _Counter:
         """The comparisons of a condition, each where it changes."""
         for n in dict.fromkeys(n for n in nodes(cond) if isinstance(n, Cmp)):
             self.work.issued += met.lanes / met.run / _repeats(n, met)
+
+    def divisions(self, where: Iterable[Value | Index], met: _WarpSample) -> None:
+        """Quotients and remainders in subscripts, each where it changes; by powers of two they are shifts and masks."""
+        for n in dict.fromkeys(n for x in where for n in nodes(x) if isinstance(n, FloorDiv | Mod)):
+            each = 1.0 if isinstance(n.b, Int) and n.b.value & (n.b.value - 1) == 0 else _DIVISION
+            self.work.issued += each * met.lanes / met.run / _repeats(n, met)
 
     def access(
         self, b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample, *, write: bool, waits: bool = True
@@ -363,7 +375,7 @@ class _Counter:
             self.work.loads[region] = read + total, ahead + at_once
 
 
-def _repeats(n: Value | Cond, met: _WarpSample) -> float:
+def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
     """How often in a row `n` is the same: compilers take it out of the innermost loops that do not change it."""
     times = 1.0
     read, memory = free_vars(n), loaded_buffers(n)
@@ -374,7 +386,7 @@ def _repeats(n: Value | Cond, met: _WarpSample) -> float:
     return max(times, _alike_unrolled(n, met))
 
 
-def _alike_unrolled(n: Value | Cond, met: _WarpSample) -> float:
+def _alike_unrolled(n: Value | Cond | Index, met: _WarpSample) -> float:
     """How often, on average, unrolled loops make the same of a thread's own elements, as of neighbouring windows: what
     is in registers is known to the compiler, which keeps it."""
     loads = [x for x in nodes(n) if isinstance(x, Load)]
@@ -410,7 +422,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _YES = np.ones((SAMPLES, LANES), bool)
 _SAMPLE = np.repeat(np.arange(SAMPLES), LANES).reshape(SAMPLES, LANES)
 """By sample and lane, the number of the sample."""
-_OPERATIONS = 2
+_OPERATIONS, _DIVISION = 2, 4.0
+"""Of a multiplication and a sum; instructions for a quotient by a constant: a product, shifts, a correction."""
 _UNROLL_WINDOW = 64
 """Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
 _UNROLLED_AT_ONCE = 4096
