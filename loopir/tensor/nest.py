@@ -38,7 +38,7 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
         *(Arg(names.buffers[s.buffers[0].name], "in") for s in placeholders),
         *(Arg(names.buffers[_buffer(t).name], "out") for t in stored),
     )
-    body: Body = tuple(nest for s in sources if not s.is_placeholder for nest in names.nests(s))
+    body = names.body(sources)
     kept = {_buffer(t).name for t in stored}
     for s in reversed([s for s in sources if not s.is_placeholder]):
         for b in reversed(s.buffers):
@@ -112,9 +112,13 @@ class _Names:
         self.taken.add(name)
         return name
 
-    def nests(self, s: Source) -> Body:
-        """The nest of a stage, and that of what is folded into it then."""
-        return (self.nest(s), *((self.updates(s, s.updates),) if s.updates is not None else ()))
+    def body(self, sources: Sequence[Source]) -> Body:
+        """The nests of the stages, each with that of what is folded into it then."""
+        found: list[Stmt] = []
+        for s in sources:
+            found += [] if s.is_placeholder else [self.nest(s)]
+            found += [] if s.updates is None else [self.updates(s, s.updates)]
+        return tuple(found)
 
     def updates(self, s: Source, u: Updates) -> Stmt:
         """The loops around the folds into a stage that is stored."""

@@ -17,7 +17,7 @@ from loopir.tensor.tensor import Tensor
 __all__ = ["scatter_add", "scatter_reduce"]
 
 
-FOLDS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}
+MONOID_NAMES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}
 """Our names of monoids, by torch's."""
 
 
@@ -28,15 +28,15 @@ def scatter_reduce(x: Any, axis: int, index: Tensor, source: Any, reduce: str) -
     it may be shorter than `x`. Indices outside of `x` go nowhere.
     """
     e, new = (stage_reduction(as_expr(Tensor, v, None)) for v in (x, source))
-    if reduce not in FOLDS:
-        raise ExprError(f"scatter_reduce by {reduce!r}; it is one of {', '.join(FOLDS)}")
+    if reduce not in MONOID_NAMES:
+        raise ExprError(f"scatter_reduce by {reduce!r}; it is one of {', '.join(MONOID_NAMES)}")
     if not index.dtype.is_integer or not (e.ndim == index.ndim == new.ndim) or not e.ndim:
         raise ExprError(
             f"scatter of {new.described()} at {index.described()} to {e.described()}: an index is an integer for each "
             "element, and all have the same number of dimensions"
         )
     d = f.axis_of("scatter", axis, e, e.ndim)
-    work = _work(e.dtype)
+    work = _folded_type(e.dtype)
     start, values, places = f.cast(e, work), f.cast(new, work), stage_reduction(as_expr(Tensor, index, None))
     loops = tuple((unique(v), n) for v, n in zip(default_names(e.ndim), e.dims, strict=True))
     over = tuple((unique(v), n) for v, n in zip(default_names(e.ndim), places.dims, strict=True))
@@ -49,12 +49,12 @@ def scatter_reduce(x: Any, axis: int, index: Tensor, source: Any, reduce: str) -
     source = Source(
         "scattered", (b,), next_order(), {**e.symbols, **places.symbols, **new.symbols}, loops, (start.at(at),),
         deps=tuple(dict.fromkeys((*e.deps, *places.deps, *new.deps))),
-        updates=Updates(over, conj(*inside), to, MONOIDS[FOLDS[reduce]]((work,)), values.at(ix)),
+        updates=Updates(over, conj(*inside), to, MONOIDS[MONOID_NAMES[reduce]]((work,)), values.at(ix)),
     )  # fmt: skip
     return f.cast(staged(Tensor, source)[0], e.dtype)
 
 
-def _work(t: dtypes.DType) -> dtypes.DType:
+def _folded_type(t: dtypes.DType) -> dtypes.DType:
     """The type in which elements are folded: words that GPUs update at one go."""
     if t.bytes >= 4:
         return t

@@ -40,8 +40,7 @@ def as_matmul(
         if len(run) > 1:
             cut = groups and any(x not in (*p.left.loops, *p.right.loops) for x in p.free[:first])
             s = s.fuse_dims(buffer, first - groups if cut else first, len(run))
-    inner = (*(x for x in p.reduced if x != last), last) if last is not None else _innermost(p)
-    s = s.reorder(*p.free, *inner)
+    s = s.reorder(*p.free, *_innermost(p, last))
     nests: list[tuple[str, ...]] = []
     for loops in (s.loops(out)[-len(p.free) :], p.free):
         made: list[str] = []
@@ -83,9 +82,9 @@ def _runs(p: Product) -> list[tuple[int, tuple[str, ...]]]:
     return runs
 
 
-def _innermost(p: Product) -> tuple[str, ...]:
-    """The folded loops, one that runs along an operand last."""
-    last = next((t.along for t in (p.left, p.right) if t.along in p.reduced), p.reduced[-1])
+def _innermost(p: Product, last: str | None = None) -> tuple[str, ...]:
+    """The folded loops, `last` or one that runs along an operand last."""
+    last = last or next((t.along for t in (p.left, p.right) if t.along in p.reduced), p.reduced[-1])
     return (*(x for x in p.reduced if x != last), str(last))
 
 

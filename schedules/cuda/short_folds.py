@@ -105,7 +105,7 @@ def _in_one(
     results, rows = given
     while True:
         made = _by_threads(s, stage, last, _tile(s, stage, last, loops, most, results, rows), threads)
-        if _held(made) <= MOST_REGISTERS or most <= 1 or results or rows:
+        if _local_registers(made) <= MOST_REGISTERS or most <= 1 or results or rows:
             return made
         most //= 2
 
@@ -120,29 +120,31 @@ def _lines_tile(
     there is no such loop, or several results along it are too many.
     """
     own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
-    inner, given = loops[-1], {a.buffer.name for a in s.func.args}
-    widest = max(t.dtype.bytes for t in (*s.accesses(stage), *s.accesses(last)) if t.buffer in given)
-    vector = 1 if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest
-    widths = [n for n in range(vector, 0, -1) if (extent(s, inner) or 0) % n == 0]
+    inner = loops[-1]
+    widths = _line_widths(s, stage, last, inner)
     found: list[tuple[int, int, str, tuple[str, ...]]] = []
     for loop, x in zip(loops[:-1], own[:-1], strict=False):
         slide, length = _slides(s, stage, x), extent(s, loop) or 0
         kept = tuple(r for r in s.reduced(stage) if r not in slide)
         most = min(share, MOST_STATEMENTS // prod(extent(s, r) or 1 for r in slide))
-        if slide and kept:
-            found += [
-                (rows, width, loop, kept)
-                for rows in LINE_ROWS
-                for width in widths
-                if rows * width <= most and -(-length // rows) * rows <= LOST * length
-            ]
+        rows = [n for n in LINE_ROWS if slide and kept and -(-length // n) * n <= LOST * length]
+        found += [(n, width, loop, kept) for n in rows for width in widths if n * width <= most]
     if not found:
         return None
     rows, width, loop, kept = max(found, key=lambda x: x[:2])
     return {loop: rows, inner: width} if width > 1 else {loop: rows}, kept
 
 
-def _held(s: lp.Schedule) -> int:
+def _line_widths(s: lp.Schedule, stage: str, last: str, inner: str) -> list[int]:
+    """How many elements along `inner` a thread may have: a vector at most, and one where windows overlap there."""
+    given = {a.buffer.name for a in s.func.args}
+    widest = max(t.dtype.bytes for t in (*s.accesses(stage), *s.accesses(last)) if t.buffer in given)
+    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    vector = 1 if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest
+    return [n for n in range(vector, 0, -1) if (extent(s, inner) or 0) % n == 0]
+
+
+def _local_registers(s: lp.Schedule) -> int:
     """Registers that the arrays of a thread fill."""
     local = [s.buffer(b) for b in s.buffers if s.buffer(b).scope == "local"]
     return sum(-(-prod(getattr(d, "value", 1) for d in b.shape) * b.dtype.bytes // 4) for b in local)

@@ -56,7 +56,7 @@ from loopir.ir.grammar import (
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
 
-LINE = 128
+L1_LINE = 128
 """Bytes of a line of the first cache."""
 SAMPLES = 64
 """Warps in which each statement is met."""
@@ -353,7 +353,7 @@ class _Counter:
             taken = _sectors([_unrolled(at, met) * b.dtype.bytes for at in elements], met.active, width)
             taken = taken / prod(n for _, n in met.unrolled)
             places = (_offset(at, met.env) * b.dtype.bytes for at in elements)
-            self.work.lines += sum(float((met.times * _lines(x, met.active, width)).sum()) for x in places)
+            self.work.lines += sum(float((met.times * _lines_touched(x, met.active, width)).sum()) for x in places)
         else:
             taken = sum(_passes(_offset(at, met.env) * b.dtype.bytes, met.active, width) for at in elements)
         total = float((met.times * taken).sum())
@@ -452,9 +452,9 @@ def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
     return np.bincount(distinct(rows, sectors)[0], minlength=SAMPLES).astype(np.float64) * SECTOR
 
 
-def _lines(addresses: Ints, active: Bools, width: int) -> Floats:
+def _lines_touched(addresses: Ints, active: Bools, width: int) -> Floats:
     """The lines of a cache that the lanes of each warp touch together."""
-    first, last = addresses // LINE, (addresses + width - 1) // LINE
+    first, last = addresses // L1_LINE, (addresses + width - 1) // L1_LINE
     ends = np.sort(np.where(active, first, -1), axis=1)
     changes = (np.diff(ends, axis=1) != 0) & (ends[:, 1:] >= 0)
     begun = changes.sum(axis=1) + (ends[:, 0] >= 0)

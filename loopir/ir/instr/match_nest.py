@@ -144,8 +144,7 @@ def unify(fn: Instruction, body: Body) -> Match | str:
     for order in permutations(around):
         if all(a.extent == b.extent for a, b in zip(loops, order, strict=True)):
             paired = {a.var: b.var for a, b in zip(loops, order, strict=True)}
-            units = frozenset(b.var for b in order if b.extent == Int(1))
-            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()), units)
+            attempt = _Attempt(fn.meaning, paired, frozenset(fn.boxed[:1] if fn.boxed else ()), _of_one(order))
             if guards and fn.boxed and isinstance(inner, Store):
                 attempt.tested[fn.boxed[0]] = (conj(*guards), inner.buffer, inner.at)
             found += [Match(operands, attempt.loops, attempt.tested) for operands in attempt.statement(stmt, inner)]
@@ -153,6 +152,11 @@ def unify(fn: Instruction, body: Body) -> Match | str:
     if not found:
         return max(reasons)[1]
     return min(found, key=lambda m: sum(o.dims != tuple(sorted(o.dims)) for o in m.operands.values()))
+
+
+def _of_one(loops: Sequence[Loop]) -> frozenset[str]:
+    """Those that have one iteration."""
+    return frozenset(x.var for x in loops if x.extent == Int(1))
 
 
 def perfect_nest(body: Body) -> tuple[list[Loop], Store | Reduce | None]:
@@ -292,6 +296,15 @@ class _Attempt:
         if m.fn.commutes:
             yield from self.several(tuple(zip(m.args, reversed(v.args), strict=True)), iter((bound,)))
 
+    def once(self, at: tuple[Index, ...]) -> tuple[Index, ...]:
+        """`at` in the only iteration of the loops that have one."""
+        env: dict[str, Index] = {v: Int(0) for v in self.units}
+        return tuple(substitute(x, env) for x in at) if env else at
+
+    def anywhere(self, loops: Sequence[str], dim: int) -> dict[str, int]:
+        """Those of `loops` that have one iteration, which may move along any dimension: along `dim`."""
+        return {v: dim for v in loops if v in self.units and dim >= 0}
+
     def access(
         self, p: Buffer, m: tuple[Index, ...], b: Buffer, at: tuple[Index, ...], bound: Bound
     ) -> Iterator[Bound]:
@@ -300,8 +313,7 @@ class _Attempt:
             return self.no(bound, f"its operand {p.name} is {p.dtype}, and {b.name} is {b.dtype}")
         base: list[Index] = []
         along: dict[str, int] = {}
-        once: dict[str, Index] = {v: Int(0) for v in self.units}
-        for d, ix in enumerate(substitute(x, once) for x in at) if once else enumerate(at):
+        for d, ix in enumerate(self.once(at)):
             parts = linear_coefficients(ix, self.inner)
             moving = {v: c for v, c in parts[0].items() if c} if parts else {}
             if parts is None or len(moving) > 1 or any(c != 1 or v in along for v, c in moving.items()):
@@ -309,7 +321,7 @@ class _Attempt:
             along |= dict.fromkeys(moving, d)
             base.append(parts[1])
         wanted = [self.loops[x.name] for x in m if isinstance(x, Var)]
-        along |= {v: len(at) - 1 for v in wanted if v in self.units and v not in along and at}
+        along = self.anywhere(wanted, len(at) - 1) | along
         if set(wanted) != set(along):
             moves = f"it moves along {_names(along)}, not {_names(wanted)}"
             return self.no(bound, f"{b.name} is no operand {p.name}: {moves}")

@@ -290,7 +290,7 @@ def _unselected(func: Func, place: StmtPath, value: float) -> Func | None:
     }
     if not held:
         return None
-    used = {name: c for name, c in copies.items() if any(_reads(v, name) for v in held.values())}
+    used = {name: c for name, c in copies.items() if any(_reads_buffer(v, name) for v in held.values())}
     new = transform(stmt, lambda n: held.get(n, n) if isinstance(n, Select) else n)
     return _fill_copies(replace_stmt(func, stmt, (new,)), used, value)
 
@@ -311,7 +311,7 @@ def _padded_load(n: object, value: float) -> Load | None:
             return None
 
 
-def _reads(v: Value, name: str) -> bool:
+def _reads_buffer(v: Value, name: str) -> bool:
     return any(isinstance(n, Load) and n.buffer.name == name for n in nodes(v))
 
 
