@@ -295,7 +295,7 @@ def _unselected(func: Func, place: StmtPath, value: float) -> Func | None:
     return _fill_copies(replace_stmt(func, stmt, (new,)), used, value)
 
 
-def _is_empty_without(func: Func, stmt: Stmt, cond: Cond, load: Load, copy: _Copy | None) -> bool:
+def _is_empty_without(func: Func, stmt: Store | Reduce, cond: Cond, load: Load, copy: _Copy | None) -> bool:
     """Whether the guards of `copy` leave what `stmt` loads of it empty wherever `cond` does not hold."""
     if copy is None or not copy.guards or copy.empty is not None:
         return False
