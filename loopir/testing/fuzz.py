@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
-from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step, script
 from loopir.testing.checking import Wrong, judge_case, quietly, repro, run_in_process
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.families import documented
-from loopir.testing.generate.steps import Crash, schedules
+from loopir.testing.generate.steps import EXACT, Crash, schedules
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.oracles.oracles import ORACLES, SLOW, Case, false_witness
 from loopir.testing.subprocess_rounds import Note, run_rounds
@@ -42,7 +41,7 @@ STUCK = 240.0
 @st.composite
 def themed(draw: st.DrawFn, theme: str, primitives: Iterable[str] | None = None) -> tuple[Func, list[str]]:
     """A program, perhaps one that the docstring of the primitive `theme` shows, and primitives, half of them that."""
-    names = sorted(PRIMITIVES if primitives is None else primitives)
+    names = sorted(EXACT if primitives is None else primitives)
     func = draw(documented([theme])) if not draw(between(0, 2)) else draw(funcs())
     return func, [*names, *[theme] * len(names)]
 
@@ -56,7 +55,7 @@ def trial(
     """
     note.goes_on()
     asked = tuple(oracles) if not data.draw(between(0, share - 1)) else QUICK
-    names = sorted(PRIMITIVES if primitives is None else primitives)
+    names = sorted(EXACT if primitives is None else primitives)
     func, weighted = data.draw(themed(names[data.draw(between(0, len(names) - 1))], names))
 
     def refused(before: Func, step: Step, error: ScheduleError) -> None:

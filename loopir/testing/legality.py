@@ -24,7 +24,7 @@ from loopir.testing.generate.draws import between
 from loopir.testing.generate.families import FAMILIES, FROM_MEMORY, documented, forms
 from loopir.testing.generate.gpu_families import BOXES
 from loopir.testing.generate.guarded import guarded
-from loopir.testing.generate.steps import schedules
+from loopir.testing.generate.steps import EXACT, schedules
 from loopir.testing.generate.strategies import funcs
 from loopir.testing.oracles.brute_force import first_violation, larger_sizes, observed, runs, small_sizes, tagged
 from loopir.testing.oracles.unchecked import unchecked
@@ -34,7 +34,7 @@ BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_red
 """Steps that a program may have been through already."""
 REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
 """Steps that may let an instance run more often."""
-JUDGED = tuple(sorted(PRIMITIVES))
+JUDGED = EXACT
 AFFINE = tuple(name for name in FAMILIES if name not in (*FROM_MEMORY, *BOXES))
 
 

@@ -10,14 +10,11 @@ from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
 from loopir.schedule.core.doc import Example, examples, summary
 from loopir.schedule.core.primitive import PRIMITIVES
+from loopir.testing.generate.steps import OF_NUMBERS
 
 CASES = [(name, e) for name, f in sorted(PRIMITIVES.items()) for e in examples(f)]
 ACCEPTED = [c for c in CASES if c[1].after is not None]
 REFUSED = [c for c in CASES if c[1].refusal is not None]
-
-
-OF_NUMBERS = {"defer_scale", "use_exp2"}
-"""Of the order of numbers, or of 16 bits of accuracy: what neither a ring nor a field has."""
 
 
 def ids(case: object) -> str:
