@@ -12,7 +12,7 @@ from loopir.testing import fuzz
 from loopir.testing.subprocess_rounds import Note, run_rounds
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_schedules_of_random_programs(seed: int) -> None:
     said: list[str] = []
     assert fuzz.fuzz(0, seed, examples=60, oracles=fuzz.QUICK, say=said.append) == 0, "\n".join(said)
