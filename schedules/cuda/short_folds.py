@@ -138,7 +138,8 @@ def _lines_tile(
 def _line_widths(s: lp.Schedule, stage: str, last: str, inner: str) -> list[int]:
     """How many elements along `inner` a thread may have: a vector at most, and one where windows overlap there."""
     given = {a.buffer.name for a in s.func.args}
-    widest = max(t.dtype.bytes for t in (*s.accesses(stage), *s.accesses(last)) if t.buffer in given)
+    touched = [*s.accesses(stage), *s.accesses(last)]
+    widest = max(t.dtype.bytes for t in [t for t in touched if t.buffer in given] or touched)
     own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     vector = 1 if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest
     return [n for n in range(vector, 0, -1) if (extent(s, inner) or 0) % n == 0]

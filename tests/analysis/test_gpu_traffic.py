@@ -142,3 +142,17 @@ def test_loads_are_waited_for_beside_copies_that_are_not() -> None:
         assert all(ahead <= 64 for _, ahead in w.loads.values())
         ways = s.report("sm_90a").kernels[0].seconds["latency"] / lp.machine().latency
         assert ways > 2048 / tile["depth"]  # no round begins before what it loads is there
+
+
+def test_each_sum_of_products_is_an_instruction_however_alike_the_products_are() -> None:
+    func = parse("""
+def f(x: "float32[256]", y: "out float32[256, 8]"):
+    for i in bind("threadIdx.x", 256):
+        for k in unroll(8):
+            y[i, k] = 0.0
+        for j in unroll(4):
+            for k in unroll(8):
+                y[i, k] = sum(x[i] * x[i], over=j)
+""")
+    (w,) = counted(lp.Schedule(func))
+    assert w.issued == 256 * 32

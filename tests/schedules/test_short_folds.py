@@ -153,3 +153,11 @@ def test_compiled_code_for_a_cpu_is_the_same_program() -> None:
     s = causal(33, 8, 4)
     x, w = np.arange(33 * 8, dtype=np.float32).reshape(33, 8) % 7, np.arange(32, dtype=np.float32).reshape(8, 4) % 5
     assert np.array_equal(folded(s).build("interpret")(x, w), s.build("llvm")(x, w))
+
+
+def test_a_fold_of_what_a_product_made_alone() -> None:
+    """One element a row, of no argument."""
+    a, b = lp.placeholder((33, 17), "bfloat16", name="a"), lp.placeholder((17, 1), "bfloat16", name="b")
+    y = (a @ b).astype("float32")
+    s = lp.Schedule((y * lp.rsqrt(lp.mean(y * y, axis=1, keepdims=True) + 1.0)).astype("bfloat16"))
+    assert lp.lower(schedules.auto(s, "cuda", arch="sm_90a"), "cuda")

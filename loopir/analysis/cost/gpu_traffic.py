@@ -233,9 +233,8 @@ class _Counter:
                 self.values((value, *at), met)
                 self.access(b, [at], met, write=True)
             case Reduce(_, buffers, at, monoid, values):
-                self.values((*values, *at), met, monoid.combine)
-                both = sum(_is(c, "+") and _is(v, "*") for c, v in zip(monoid.combine, values, strict=False))
-                self.work.issued -= both * met.lanes
+                fused = [v for c, v in zip(monoid.combine, values, strict=False) if _is(c, "+") and _is(v, "*")]
+                self.values((*values, *at), met, monoid.combine, fused)
                 for b in buffers:
                     self.access(b, [at], met, write=True)
                     if s.atomic and b.scope == "global":
@@ -308,7 +307,15 @@ class _Counter:
                 name = sums.buffer.name
                 self.work.chains[name] = self.work.chains.get(name, 0.0) + steps
 
-    def values(self, values: Sequence[Value | Index], met: _WarpSample, combine: Sequence[Value] = ()) -> None:
+    def values(
+        self,
+        values: Sequence[Value | Index],
+        met: _WarpSample,
+        combine: Sequence[Value] = (),
+        fused: Sequence[Value] = (),
+    ) -> None:
+        """The operations and loads of `values`, and of a fold's `combine`; products that are `fused` with a sum are one
+        instruction with it."""
         loads: dict[Buffer, list[tuple[Index, ...]]] = {}
         folds = {n for v in combine for n in nodes(v)}  # of what changes every time
         values = (*values, *combine)
@@ -319,14 +326,22 @@ class _Counter:
                 self.work.plain += met.lanes * (not special)
             elif isinstance(n, Load):
                 loads.setdefault(n.buffer, []).append(n.at)
-        for n in dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Op | Cast)):
-            issued = n.fn.work - _contracted(n) if isinstance(n, Op) else _converted(n)
-            self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
+        self.operations(values, met, folds, fused)
         for cond in dict.fromkeys(n.cond for v in values for n in nodes(v) if isinstance(n, Select)):
             self.tests(cond, met)
         self.divisions(values, met)
         for b, elements in loads.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
+
+    def operations(
+        self, values: Sequence[Value | Index], met: _WarpSample, folds: set[Any], fused: Sequence[Value]
+    ) -> None:
+        """The instructions of `values`, each where it changes, as `folds` do every time."""
+        found = dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Op | Cast))
+        contracted = {*fused, *(x for n in found if isinstance(n, Op) and (x := _contracted(n)) is not None)}
+        for n in (x for x in found if x not in contracted):
+            issued = n.fn.work if isinstance(n, Op) else _converted(n)
+            self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
 
     def tests(self, cond: Cond, met: _WarpSample) -> None:
         """The comparisons of a condition, each where it changes."""
@@ -372,7 +387,7 @@ class _Counter:
             at_once = min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
             region = met.region or f"after {self.barriers}"
             read, ahead = self.work.loads.get(region, (0.0, 0.0))
-            self.work.loads[region] = read + total, ahead + at_once
+            self.work.loads[region] = read + (asked if at_once == per_thread else total), ahead + at_once
 
 
 def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
@@ -407,9 +422,9 @@ def _converted(n: Cast) -> float:
     return 0.5 if n.dtype.is_float and n.dtype.bytes == 2 else 1.0
 
 
-def _contracted(n: Op) -> int:
-    """1 for a sum of a product, which is one instruction with it."""
-    return int(_is(n, "+", "-") and any(_is(a, "*") for a in n.args))
+def _contracted(n: Op) -> Value | None:
+    """The product of which `n` is the sum, if it is one: both are one instruction."""
+    return next((a for a in n.args if _is(a, "*")), None) if _is(n, "+", "-") else None
 
 
 def _is(v: Value, *infix: str) -> bool:
