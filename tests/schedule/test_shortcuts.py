@@ -152,7 +152,8 @@ def staged(A: "float32[4, 16, 32]", B: "out float32[4, 2, 16]"):
 @given(st.data())
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_consumer_put_straight_into_its_place(data: st.DataObject) -> None:
-    """It is the nest that placing and computing inline make; where that is refused, brute force finds nothing wrong."""
+    """It is the nest that placing and computing inline make; where it is another, or that is refused, brute force finds
+    nothing wrong with either."""
     func = parse(data.draw(programs()))
     func = data.draw(schedules(func, most=1, primitives=("split", "reorder", "compute_at", "fuse_loops"))).func
     step = data.draw(steps(func, ("reverse_compute_inline",)))
@@ -164,4 +165,5 @@ def test_a_consumer_put_straight_into_its_place(data: st.DataObject) -> None:
         after = Schedule(parse(text(func))).apply(step).func
         few = [dict(zip(func.sizes, at, strict=True)) for at in ((0, 0), (2, 1), (1, 3))]
         assert first_violation(func, after, few) is None, f"{text(func)}\n{step}"
-        assert not other.startswith("def"), f"{found}\n{other}"
+        if other.startswith("def"):
+            assert first_violation(func, parse(other), few) is None, f"{text(func)}\n{step}\n{other}"
