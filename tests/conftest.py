@@ -33,7 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_finish() -> None:
     """Look for cyclic garbage less often: trees are not cyclic, and of many small nodes, which are all looked at."""
-    gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
 
