@@ -93,7 +93,7 @@ def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | 
     planner = Planner(s, "cuda", machine, {})
     if most < float("inf") and planner.program is s:  # `gpu` was tried on all of it
         planner.whole_tried = frozenset(("fused",))
-    found = planner.plan((), (), None, "greedy", None)
+    found = planner.plan()
     return found.apply() if found.seconds < most else None
 
 

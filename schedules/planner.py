@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import loopir as lp
 
@@ -41,33 +41,6 @@ MOST_EXACT = 12
 WORK, NEST_WORK = 1000, 50
 """Work that greedy may do, for a program and for each of its nests: lines of the nests that rules make, each of which
 is scheduled, lowered and priced."""
-
-
-def plan(
-    s: lp.Schedule,
-    target: str = "auto",
-    *,
-    arch: str | lp.Machine | None = None,
-    sizes: Mapping[str, int] | None = None,
-    pins: Iterable[Sequence[str]] = (),
-    vetoes: Iterable[Sequence[str]] = (),
-    rules: Sequence[Rule] = (),
-    budget: float | None = None,
-    effort: Literal["greedy", "exact"] = "greedy",
-    fuel: int | None = None,
-    work: int | None = None,
-) -> Plan:
-    """The plan of `s`, a program that no step was taken on, for `target`: "cuda", "llvm" or "auto".
-
-    `arch` is as for `auto`. Prices are at `sizes`; one that is not given is taken for 1024. `pins` are stages that are
-    to be in one group, `vetoes` pairs that are not. `rules` are tried beside those of the table. `budget` is the most
-    bytes for what lives between kernels. `effort` "exact" tries every grouping of up to 12 nests. After `fuel` merges
-    greedy stops. `work` is how many lines of nests rules may make before no more merges are priced, unless told in
-    proportion to the nests; the plan's log says when it is used up. Raises ScheduleError for pins that cannot be,
-    and ValueError for a budget that nothing found meets.
-    """
-    planner = Planner(s, target, arch, sizes or {}, rules, work)
-    return planner.plan(pins, vetoes, budget, effort, fuel)
 
 
 def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
@@ -297,12 +270,13 @@ class Planner:
 
     def plan(
         self,
-        pins: Iterable[Sequence[str]],
-        vetoes: Iterable[Sequence[str]],
-        budget: float | None,
-        effort: str,
-        fuel: int | None,
+        pins: Iterable[Sequence[str]] = (),
+        vetoes: Iterable[Sequence[str]] = (),
+        budget: float | None = None,
+        effort: str = "greedy",
+        fuel: int | None = None,
     ) -> Plan:
+        """The plan of the program, as `schedules.plan` says; greedy, unless `effort` is "exact"."""
         pinned = [self.ids(p) for p in pins]
         apart = [tuple(self.ids((x,)) for x in pair) for pair in vetoes]
         start = self._start(pinned, apart)

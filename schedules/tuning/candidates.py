@@ -19,7 +19,7 @@ from ..auto import choose_by_formula
 from ..common.knobs import Choices, choosing
 from ..llvm.auto_cpu import cpu
 from ..plan import Trace, flat
-from ..planner import plan
+from ..planner import Planner
 from ..rules import RULES, Rule, View
 
 RECIPE_SECONDS = 20.0
@@ -81,8 +81,8 @@ class Space:
         own = [r for r in (*rules, *RULES) if r.target == target and not _is_ours(r)]
         self.recipes |= {r.name: self._by_rule(r) for r in own}
         if len(lp.nests(s.func)) > 1 and not s.trace:
-            self.recipes["planned"] = lambda s: plan(s, target, arch=arch, sizes=sizes).apply()
-            self.recipes["each nest by itself"] = lambda s: plan(s, target, arch=arch, sizes=sizes, fuel=0).apply()
+            self.recipes["planned"] = lambda s: Planner(s, target, arch, sizes).plan().apply()
+            self.recipes["each nest by itself"] = lambda s: Planner(s, target, arch, sizes).plan(fuel=0).apply()
         if target == "llvm":
             self.recipes["as written"] = lambda s: s
         self.tried: dict[str, str] = {}

@@ -43,8 +43,8 @@ def plan(
     if effort != "measure":
         if measuring:
             raise TypeError(f'{", ".join(measuring)}: options of effort="measure" alone')
-        return planner.plan(s, target, arch=arch, sizes=sizes, pins=pins, vetoes=vetoes, rules=rules, budget=budget,
-                            effort=effort, fuel=fuel, work=work)  # fmt: skip
+        planned = planner.Planner(s, target, arch, sizes or {}, rules, work)
+        return planned.plan(pins, vetoes, budget, effort, fuel)
     if list(pins) or list(vetoes) or budget is not None or fuel is not None or work is not None:
         raise ValueError('effort="measure" takes no pins, vetoes, budget, fuel or work: edit the plan that it gives')
     target = lp.resolve_target(target)

@@ -43,15 +43,15 @@ def test_where_the_work_is_used_up_the_best_plan_so_far_is_taken_and_the_log_say
 
 def test_groups_that_were_priced_before_cost_no_work() -> None:
     planner = Planner(program(), "cuda", "sm_90a", {})
-    first = planner.plan((), (), None, "greedy", None)
+    first = planner.plan()
     spent = planner.spent
     planner.work = 0
-    assert planner.plan((), (), None, "greedy", None).groups == first.groups
+    assert planner.plan().groups == first.groups
     assert planner.spent == spent > 0
 
 
 def test_what_was_tried_on_the_program_as_one_group_is_not_tried_again() -> None:
     planner = Planner(program(), "cuda", "sm_90a", {})
     planner.whole_tried = frozenset(("fused", "rows"))
-    p = planner.plan((), (), None, "greedy", None)
+    p = planner.plan()
     assert all(g.how not in planner.whole_tried for g in p.groups if len(g.stages) == len(planner.nests))
