@@ -1,16 +1,18 @@
 """Programs that no table of ours was made for, on the GPU beside torch eager and torch.compile, in one run.
 
-    python benchmarks/gpu_wide.py [--seed 0] [--each 2] [--families pool,conv] [--workers 8] [--no-compile] [--write]
+    python benchmarks/gpu_wide.py [--seed 0] [--each 2] [--families pool,chain] [--workers 8] [--no-compile] [--write]
 
 The programs are those of wide_programs.py. Several processes build all of them first; then one process after the other
 checks its programs against torch in float64 and times them in turns, so that nothing else is on the GPU. Printed:
 microseconds of ours, as `Schedule.report` predicts them and as measured, how far measured is over the floor, and how
-many times as fast as eager and as torch.compile ours is; per family and in all the geometric means, and the worst ten.
+many times as fast as eager and as torch.compile ours is, and for a program of several kernels predicted/measured of
+each; then geometric means per family and in all. `--seed` and `--each` draw other programs, and more.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import multiprocessing
@@ -18,6 +20,8 @@ import os
 import signal
 import statistics
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ import wide_programs
 ROUNDS = 5
 LIMIT = 90
 """Seconds for building a program."""
+TF32_EPS = 2.0**-10
 
 
 def tensors(torch: Any, program: wide_programs.Program) -> list[Any]:
@@ -45,13 +50,21 @@ def several(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
-def off(torch: Any, program: wide_programs.Program, got: Any, given: list[Any]) -> float:
+def results(kernel: Any, given: list[Any], got: Any) -> tuple[Any, ...]:
+    """What a call that returned `got` made: the outputs, or the arrays updated in place where it has none."""
+    if got is not None:
+        return several(got)
+    inputs = [a for a in kernel.signature.args if a.access != "out"]
+    return tuple(x for a, x in zip(inputs, given, strict=True) if a.access == "inout")
+
+
+def off(torch: Any, program: wide_programs.Program, got: tuple[Any, ...], given: list[Any]) -> float:
     """The largest difference from torch in float64, of the largest magnitude there, over what the dtype allows.
 
     At most 1 is right: 32 units in the last place of what is summed, as products and norms of 16-bit floats are rounded
     in between.
     """
-    exact = [x.double() if x.is_floating_point() else x for x in given]
+    exact = [x.double() if x.is_floating_point() else x.clone() for x in given]
     if program.family == "integers":
         exact = [x.double() for x in given]
         want: Any = (exact[0] @ exact[1].t()) * exact[2]
@@ -61,10 +74,11 @@ def off(torch: Any, program: wide_programs.Program, got: Any, given: list[Any]) 
     else:
         want = program.torch(torch, *exact)
     worst = 0.0
-    for ours, theirs in zip(several(got), several(want), strict=True):
+    for ours, theirs in zip(got, several(want), strict=True):
         if tuple(ours.shape) != tuple(theirs.shape) or not torch.isfinite(ours.double()).all():
             return math.inf
         least = torch.finfo(ours.dtype).eps if ours.is_floating_point() else 1e-9
+        least = TF32_EPS if program.unit == "tf32" else least
         scale = float(theirs.double().abs().max().clamp(min=1e-30))
         worst = max(worst, float((ours.double() - theirs.double()).abs().max()) / scale / (32 * least))
     return worst
@@ -75,66 +89,112 @@ def drawn(seed: int, each: int, wanted: list[str]) -> list[wide_programs.Program
     return list({p.name: p for p in wide_programs.programs(seed, each, wanted)}.values())
 
 
-def worker(of: tuple[int, int, list[str]], part: slice, compiled: bool, pipe: Any) -> None:
-    """Build all of `part`, say so, and time when told."""
-    import gpu_timing  # noqa: PLC0415
-    import torch  # noqa: PLC0415
-
+def built(torch: Any, program: wide_programs.Program, compiled: bool) -> dict[str, Any]:
+    """The row of `program` with its kernel and what torch.compile makes of it; with an error where ours is refused."""
     import schedules  # noqa: PLC0415
 
+    row: dict[str, Any] = {"family": program.family, "name": program.name}
+    with limited(row, "error"):
+        s = program.schedule()
+        made = schedules.auto(s, "cuda")
+        report = made.report()
+        row |= {"predicted": report.seconds, "kernels": len(report.kernels), "floor": program.floor(s, report.gpu)}
+        row["parts"] = [{"predicted": k.total, "bound": k.bound} for k in report.kernels]
+        row["kernel"] = made.build("cuda")
+    if compiled and "kernel" in row:
+        torch._dynamo.reset()
+        torch.set_float32_matmul_precision("high" if program.unit == "tf32" else "highest")
+        form = program.compiled or program.torch
+        theirs = torch.compile(lambda *xs: form(torch, *xs), dynamic=False)
+        with limited(row, "note"):
+            theirs(*tensors(torch, program))
+            row["compile"] = theirs
+    torch.cuda.empty_cache()
+    return row
+
+
+@contextlib.contextmanager
+def limited(row: dict[str, Any], key: str) -> Iterator[None]:
+    """At most `LIMIT` seconds; what is raised goes into `row`."""
+    signal.alarm(LIMIT)
+    try:
+        yield
+    except Exception as error:  # a program that is refused is a row of the table
+        row[key] = f"{type(error).__name__}: {str(error)[:160]}"
+    finally:
+        signal.alarm(0)
+
+
+def timed(torch: Any, program: wide_programs.Program, row: dict[str, Any]) -> None:
+    """Check the kernel of `row` and put its times and its peers' into it."""
+    import gpu_timing  # noqa: PLC0415
+
+    kernel, theirs = row.pop("kernel"), row.pop("compile", None)
+    torch.set_float32_matmul_precision("high" if program.unit == "tf32" else "highest")
+    given = tensors(torch, program)
+    updated = [x.clone() for x in given]
+    out = kernel(*updated)
+    row["off"] = off(torch, program, results(kernel, updated, out), given)
+    placed = several(out) if out is not None else None
+    runs: dict[str, Callable[[], Any]] = {"ours": lambda: kernel(*updated, out=placed)}
+    with limited(row, "note"):
+        program.torch(torch, *given)
+        runs["eager"] = lambda: program.torch(torch, *given)
+    if theirs is not None:
+        runs["compile"] = lambda: theirs(*given)
+    rounds = ROUNDS if program.family != "recurrence" else 1  # eager launches three kernels a step
+    row |= gpu_timing.in_turns(runs, rounds)
+    if len(row["parts"]) > 1:
+        with limited(row, "note"):
+            for part, seconds in zip(row["parts"], by_kernel(torch, runs["ours"], len(row["parts"])), strict=True):
+                part["measured"] = seconds
+
+
+def by_kernel(torch: Any, run: Callable[[], Any], count: int) -> list[float]:
+    """Seconds of each of the `count` kernels that `run` launches, in order, by the profiler."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    calls = 5
+    with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+        for _ in range(calls):
+            run()
+        torch.cuda.synchronize()
+    on_gpu = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    events = [e for e in on_gpu if not e.name.lower().startswith("mem")]
+    events.sort(key=lambda e: e.time_range.start)
+    if len(events) != count * calls:
+        raise ValueError(f"{len(events)} kernels were seen in {calls} calls, not {count} in each")
+    return [statistics.median(e.time_range.elapsed_us() for e in events[k::count]) * 1e-6 for k in range(count)]
+
+
+def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespace, pipe: Any) -> None:
+    """Build all of `part`, say so, and time when asked."""
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)
     programs = drawn(*of)[part]
     signal.signal(signal.SIGALRM, wide_programs.late)
+    begun = time.monotonic()
     ready: list[dict[str, Any]] = []
     for program in programs:
-        row: dict[str, Any] = {"family": program.family, "name": program.name}
-        ready.append(row)
-        signal.alarm(LIMIT)
-        try:
-            s = program.schedule()
-            made = schedules.auto(s, "cuda")
-            report = made.report()
-            row |= {"predicted": report.seconds, "kernels": len(report.kernels)}
-            row["floor"] = program.floor(s, report.gpu)
-            row["kernel"] = made.build("cuda")
-        except Exception as error:  # a program that is refused is a row of the table
-            row["error"] = f"{type(error).__name__}: {str(error)[:160]}"
-        finally:
-            signal.alarm(0)
-        if compiled and "error" not in row:
-            torch._dynamo.reset()
-            theirs = torch.compile(lambda *xs, p=program: p.torch(torch, *xs), dynamic=False)
-            try:
-                theirs(*tensors(torch, program))
-                row["compile"] = theirs
-            except Exception as error:
-                row["note"] = f"torch.compile: {type(error).__name__}"
-        torch.cuda.empty_cache()
+        if time.monotonic() - begun < asked.build_seconds:
+            ready.append(built(torch, program, not asked.no_compile))
+        else:
+            ready.append({"family": program.family, "name": program.name, "error": "not built: out of time"})
     pipe.send("built")
     pipe.recv()
     for program, row in zip(programs, ready, strict=True):
-        kernel, theirs = row.pop("kernel", None), row.pop("compile", None)
-        if kernel is None:
-            continue
-        try:
-            given = tensors(torch, program)
-            out = several(kernel(*given))
-            row["off"] = off(torch, program, out, given)
-            runs = {
-                "ours": lambda kernel=kernel, given=given, out=out: kernel(*given, out=out),
-                "eager": lambda program=program, given=given: program.torch(torch, *given),
-            }
-            if theirs is not None:
-                runs["compile"] = lambda theirs=theirs, given=given: theirs(*given)
-            row |= gpu_timing.in_turns(runs, ROUNDS)
-        except Exception as error:
-            row["error"] = f"{type(error).__name__}: {str(error)[:160]}"
-        given = out = None
-        torch.cuda.empty_cache()
+        if "kernel" in row:
+            try:
+                timed(torch, program, row)
+            except Exception as error:
+                row["error"] = f"{type(error).__name__}: {str(error)[:160]}"
+            torch.cuda.empty_cache()
     pipe.send(ready)
 
 
-def measured(of: tuple[int, int, list[str]], workers: int, compiled: bool) -> list[dict[str, Any]]:
-    """A row for every program, by so many processes; those that die leave theirs without a time."""
+def measured(of: tuple[int, int, list[str]], asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for every program, by several processes; those that die leave theirs without a time."""
+    workers = asked.workers
     start = multiprocessing.get_context("spawn")
     programs = drawn(*of)
     running = []
@@ -142,7 +202,7 @@ def measured(of: tuple[int, int, list[str]], workers: int, compiled: bool) -> li
         every = slice(k, None, workers)
         if part := programs[every]:
             ours, other = start.Pipe()
-            process = start.Process(target=worker, args=(of, every, compiled, other))
+            process = start.Process(target=worker, args=(of, every, asked, other))
             process.start()
             other.close()
             running.append((part, process, ours))
@@ -171,33 +231,45 @@ def mean(rows: list[dict[str, Any]], peer: str) -> str:
     return f"{statistics.geometric_mean(ratios):.2f} (least {min(ratios):.2f}, {len(ratios)})"
 
 
+def least_ratio(row: dict[str, Any]) -> float:
+    """How many times as fast as the faster of eager and torch.compile ours is; less than all where it has no time."""
+    return min(row.get("eager", math.inf), row.get("compile", math.inf)) / row["ours"] if "ours" in row else -1.0
+
+
+def line(row: dict[str, Any]) -> str:
+    if "ours" not in row:
+        return f"{row['name']:58} {row.get('error', 'no time')}"
+    t = row["ours"]
+    text = f"{row['name']:58} {row['kernels']:7}"
+    text += "".join(f" {x * 1e6:{w}.1f}" for x, w in ((row["predicted"], 9), (t, 9), (row["floor"], 8)))
+    eager, theirs = (row.get(peer, math.nan) / t for peer in ("eager", "compile"))
+    text += f" {t / row['floor']:7.2f} {eager:8.2f} {theirs:9.2f} {row['off']:7.2f}"
+    parts = [f"{p['predicted'] * 1e6:.1f}/{p['measured'] * 1e6:.1f}" for p in row["parts"] if "measured" in p]
+    return f"{text}{'' if row['off'] <= 1 else '  WRONG'}  {' '.join(parts)} {row.get('note', '')[:60]}".rstrip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--each", type=int, default=2, help="programs of every family")
-    parser.add_argument("--families", default="", help="only families whose name holds one of these")
+    parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--workers", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--build-seconds", type=float, default=math.inf, help="start no program after so many")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--json", default="", help="write the rows to this file")
     tables.writing(parser)
     asked = parser.parse_args()
-    wanted = [w for w in asked.families.split(",") if w]
-    rows = measured((asked.seed, asked.each, wanted), asked.workers, not asked.no_compile)
+    rows = measured((asked.seed, asked.each, tables.chosen(asked.families)), asked)
+    if asked.json:
+        Path(asked.json).write_text(json.dumps(rows, indent=1))
     import gpu_timing  # noqa: PLC0415
 
     record = gpu_timing.record("gpu_wide.txt", asked.write)
+    record(f"seed {asked.seed}, {asked.each} programs of every family; worst beside the faster of both first")
     heads = ("program", "kernels", "predicted", "measured", "floor", "x floor", "x eager", "x compile", "error")
     record("{:58} {:>7} {:>9} {:>9} {:>8} {:>7} {:>8} {:>9} {:>7}".format(*heads))
-    for row in rows:
-        if "ours" not in row:
-            record(f"{row['name']:58} {row.get('error', 'no time')}")
-            continue
-        t = row["ours"]
-        eager, theirs = row["eager"] / t, row.get("compile", math.nan) / t
-        line = f"{row['name']:58} {row['kernels']:7}"
-        line += "".join(f" {x * 1e6:{w}.1f}" for x, w in ((row["predicted"], 9), (t, 9), (row["floor"], 8)))
-        wrong = "" if row["off"] <= 1 else "  WRONG"
-        record(f"{line} {t / row['floor']:7.2f} {eager:8.2f} {theirs:9.2f} {row['off']:7.2f}{wrong}")
+    for row in sorted(rows, key=least_ratio):
+        record(line(row))
     record("")
     for family in wide_programs.FAMILIES:
         chosen = [row for row in rows if row["family"] == family]
@@ -208,11 +280,6 @@ def main() -> None:
     if errors:
         within = sum(-0.25 <= e <= 0.25 for e in errors)
         record(f"predicted within 25 %: {within} of {len(errors)}; median {statistics.median(map(abs, errors)):.0%}")
-    worst = sorted((row for row in rows if "compile" in row and "ours" in row), key=lambda r: r["compile"] / r["ours"])
-    for row in worst[:10]:
-        record(f"worst: {row['compile'] / row['ours']:6.3f} x compile  {row['name']}")
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(rows, indent=1))
     record.done(None)
     if any(row.get("off", 0.0) > 1 for row in rows):
         sys.exit("wrong results: see above")

@@ -63,7 +63,16 @@ def recurrence(rng: random.Random) -> Program:
             rows.append(rows[-1] * a[:, t] + x[:, t])
         return torch.stack(rows, 1)
 
-    return Program("recurrence", f"y = a y + x {b}x{n}x{d}", (Input((b, n, d)), Input((b, n, d))), ours, theirs)
+    def scanned(torch: Any, a: Any, x: Any) -> Any:
+        from torch._higher_order_ops.associative_scan import associative_scan  # noqa: PLC0415
+
+        def combine(first: Any, second: Any) -> Any:
+            return first[0] * second[0], first[1] * second[0] + second[1]
+
+        return associative_scan(combine, (a, x), dim=1)[1]
+
+    name = f"y = a y + x {b}x{n}x{d}"
+    return Program("recurrence", name, (Input((b, n, d)), Input((b, n, d))), ours, theirs, compiled=scanned)
 
 
 @family
@@ -78,7 +87,7 @@ def scattered(rng: random.Random) -> Program:
             return lp.parse(text + f"    for i in range({n}):\n        h[x0[i]] += 1\n")
 
         def binned(torch: Any, x: Any, h: Any) -> Any:
-            return h + torch.bincount(x.to(torch.int32), minlength=bins).to(torch.int32)
+            return h.add_(torch.bincount(x.to(torch.int32), minlength=bins).to(torch.int32))
 
         inputs = (Input((n,), t, 0, bins), Input((bins,), "int32", 0, 1))
         return Program("scattered", f"histogram {bins} of {t} {n}", inputs, counted, binned)
@@ -91,7 +100,7 @@ def scattered(rng: random.Random) -> Program:
         )
 
     def theirs(torch: Any, g: Any, ids: Any, w: Any) -> Any:
-        return w.index_add(0, ids, g)
+        return w.index_add_(0, ids, g)
 
     inputs = (Input((n, d)), Input((n,), "int64", 0, rows), Input((rows, d)))
     moved = n * d * 4 + n * 8 + 2 * min(rows, n) * d * 4
@@ -116,9 +125,7 @@ def swept(rng: random.Random) -> Program:
     def theirs(torch: Any, a: Any, b: Any) -> Any:
         for _ in range(times):
             for x, y in ((a, b), (b, a)):
-                y = y.clone()
                 y[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
-                a, b = (a, y) if x is a else (y, b)
         return a, b
 
     inputs = (Input((n, m)), Input((n, m)))

@@ -42,7 +42,8 @@ class Program:
 
     `flops` counts the multiplications and additions of products, and `unit` names what they are of: a dtype of tensor
     cores, "tf32", or "float32" for the ordinary units. `sides` are the rows, columns and terms of a product, or of the
-    smallest of several. `moved` is how many bytes have to move, where that is not all of the arguments.
+    smallest of several. `moved` is how many bytes have to move, where that is not all of the arguments. `compiled` is
+    the form that torch.compile takes, where it is not `torch`; both update in place what ours does.
     """
 
     family: str
@@ -54,6 +55,7 @@ class Program:
     unit: str = "bfloat16"
     sides: tuple[int, ...] = ()
     moved: int | None = None
+    compiled: Callable[..., Any] | None = None
 
     @property
     def on_tensor_cores(self) -> bool:
