@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,9 @@ except ImportError:  # a system without such limits
 from .arrays import Array, difference, input_arrays, mostly_numbers, output_arrays
 
 MOST_KERNELS = 32
-"""That are kept built."""
+"""That are kept built, more than a race has."""
+HELD_BYTES = 128 << 20
+"""Bytes of arrays up to which every candidate's stay on a GPU; larger ones are copied there for each run."""
 SHORT = 0.02
 """Seconds of a call up to which one that is not timed comes before a block."""
 EVICTED = 64 << 20
@@ -42,7 +45,8 @@ class Bench:
     def __init__(self, job: Mapping[str, Any]) -> None:
         self.target, self.threads, self.arch = job["target"], job["threads"], job["arch"]
         self.sizes, self.allowed = tuple(job["sizes"]), float(job["tolerance"])
-        self.kernels: dict[str, Callable[[], Any]] = {}
+        self.kernels: dict[str, tuple[Callable[[], Any], ExitStack]] = {}
+        """By text how to run a candidate, and what it holds on a GPU."""
         reference = self._built(job["reference"])
         self.signature = reference.signature
         for positive in (False, True):
@@ -50,6 +54,7 @@ class Bench:
             self.wanted = [x.copy() for x in self._results(reference)]
             if mostly_numbers(self.wanted):
                 break
+        self.held = sum(x.nbytes for x in (*self.given, *self.wanted)) <= HELD_BYTES
         size = 2 * lp.caches()[1] * (os.cpu_count() or 1)
         self.evicted = np.zeros(min(EVICTED, size) // 8)
 
@@ -95,9 +100,18 @@ class Bench:
             if said:
                 raise ValueError(said)
             while len(self.kernels) >= MOST_KERNELS:
-                self.kernels.pop(next(iter(self.kernels)))
-            self.kernels[text] = run if self.target == "llvm" else partial(_gpu_seconds, kernel, self.given)
-        return self.kernels[text]
+                self.kernels.pop(next(iter(self.kernels)))[1].close()
+            memory = ExitStack()
+            if self.target != "llvm":
+                timer = partial(kernel.timer, *self.given)
+                run = memory.enter_context(timer()) if self.held else partial(_timed_once, timer)
+            self.kernels[text] = run, memory
+        return self.kernels[text][0]
+
+    def close(self) -> None:
+        """Free the arrays of all candidates on a GPU."""
+        for _, memory in self.kernels.values():
+            memory.close()
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -127,9 +141,10 @@ class Bench:
         return (clock() - start) / count
 
 
-def _gpu_seconds(kernel: Any, given: Sequence[Array]) -> float:
-    """Seconds of a run on a GPU, to which its inputs are copied first, for every candidate alike."""
-    return float(kernel.time(*given, repeats=1))
+def _timed_once(timer: Callable[[], AbstractContextManager[Callable[[], float]]]) -> float:
+    """Seconds of a run on a GPU, to which its inputs are copied before it."""
+    with timer() as seconds:
+        return seconds()
 
 
 _benches: dict[str, Bench] = {}
@@ -142,6 +157,8 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
     key = json.dumps([job[x] for x in ("program", "reference", "sizes", "target", "threads", "arch")])
     try:
         if key not in _benches:
+            for old in _benches.values():
+                old.close()
             _benches.clear()
             _benches[key] = Bench(job)
         bench = _benches[key]

@@ -183,6 +183,13 @@ def test_arrays_of_the_host_are_copied_there_and_back(torch: Any, double: Any) -
     np.testing.assert_array_equal(double(torch.from_numpy(x)).numpy(), x * 2)
 
 
+def test_a_timer_runs_again_and_again_on_arrays_that_stay(torch: Any, double: Any) -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    with double.timer(x) as seconds, double.timer(np.ones(1 << 20, np.float32)) as from_host:
+        assert all(0.0 < run() < 1.0 for run in (seconds, from_host) for _ in range(3))
+    assert bool((x == 1.0).all())
+
+
 def test_too_much_memory_is_said_and_the_next_call_works(torch: Any) -> None:
     n = lp.symbol("n")
     x = lp.placeholder((1,), "float32", name="x")

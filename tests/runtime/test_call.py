@@ -132,6 +132,16 @@ def test_several_threads_may_call_one_kernel() -> None:
     assert not wrong
 
 
+def test_a_timer_times_runs_one_by_one_and_leaves_inputs_alone(add: Any) -> None:
+    a = ones(2, 3)
+    with add.timer(a, B=a) as seconds:
+        assert seconds() > 0.0
+        assert seconds() > 0.0
+    assert (a == 1.0).all()
+    with pytest.raises(TypeError, match="B is missing"), add.timer(a):
+        pass
+
+
 def test_thread_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPIR_NUM_THREADS", "3")
     assert thread_count() == 3

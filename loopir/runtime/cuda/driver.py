@@ -101,6 +101,9 @@ class Device:
         self.attributes = (ctypes.addressof(AFTER_PREVIOUS), 1) if early else (0, 0)
         """What launches of kernels that wait first are told beside their shape: where that stands, and how much."""
         self._streams: dict[int, Stream] = {}
+        self.l2_bytes: int = self.check(
+            self.cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, self.handle), "size its cache"
+        )
         total = self.check(self.cu.cuDeviceTotalMem(self.handle), "say how much memory it has")
         self.blocks = MemoryPool(self, total // KEPT_SHARE)
 
@@ -204,6 +207,10 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for all that was launched, and raise what went wrong in it."""
         self.check(self.cu.cuStreamSynchronize(self.handle), "finish what it was given")
+
+    def fill(self, pointer: int, size: int) -> None:
+        """Set `size` bytes to 0."""
+        self.check(self.cu.cuMemsetD8Async(pointer, 0, size, self.handle), "fill memory")
 
     def time(self, run: Callable[[], None]) -> float:
         """Seconds that what `run` launches takes on the GPU."""

@@ -355,6 +355,16 @@ class Running:
 
         return self.stream.time(ten) / 10
 
+    def cold_time(self, run: Callable[[], None]) -> float:
+        """Seconds of one run on the GPU after other memory has filled the L2 cache."""
+        size = 2 * self.gpu.l2_bytes
+        scratch = self.alloc(size)
+        try:
+            self.stream.fill(scratch, size)
+            return self.stream.time(run)
+        finally:
+            self.free(scratch)
+
 
 def _host_array(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A NumPy view of an array in the host's memory."""
