@@ -41,11 +41,14 @@ from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.bounds_report import Checked, Located
 from loopir.runtime.call import Kernel
 from loopir.runtime.export import Exportable, cpu_tests, hide_symbols, require_free_symbol
+from loopir.runtime.recorder import Recording
 from loopir.schedule import Schedule, register_method
 from loopir.schedule.core.find import all_buffers
+from loopir.show.cpu_time import nest_costs
 from loopir.show.estimate import at_sizes, size_of
 from loopir.show.predict import Prediction, predict_cpu, predict_gpu
 from loopir.show.report import Report, report as made
+from loopir.show.timeline import Cost, Profile, cpu_costs, gpu_costs, profile
 from loopir.show.view import Line, page
 
 __all__ = [
@@ -274,7 +277,17 @@ def _cuda(func: Func, lowered: Func, device: Any, arch: str, fma: bool) -> Kerne
     source = host_source(lowered, partial(_launch, module.kernels))
     runtime = _backend("loopir.runtime.cuda.launch").CudaRuntime(device, compiled.cubin, module.kernels, other)
     return Kernel(_signature(func), _host(func, lowered, source), runtime, source=_with_registers(compiled),
-                  resources=compiled.resources, target="cuda", host_source=source)  # fmt: skip
+                  resources=compiled.resources, target="cuda", host_source=source,
+                  profiler=partial(_gpu_profile, func, lowered, compiled.resources, arch))  # fmt: skip
+
+
+def _gpu_profile(
+    func: Func, lowered: Func, resources: Any, arch: str, sizes: Mapping[str, int], recording: Recording
+) -> Profile:
+    """The times of a recorded call beside the report of the program at its sizes."""
+    found, kernels = made(lowered, sizes, resources, machine(arch)), kernels_of(lowered)
+    costs: list[Cost | None] = gpu_costs(kernels, found)
+    return profile(func, kernels, sizes, costs, found.gpu.name, recording.spans, recording.seconds)
 
 
 def _launch(kernels: Sequence[Any], n: int, _: KernelNode) -> list[str]:
@@ -324,7 +337,16 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None, checks: boo
     host = (_located_host if checks else _host)(func, lowered, source)
     plain = pipeline.lower(func, "llvm") if checks else lowered
     return Kernel(_signature(func), host, runtime, source=library.source, resources=resources,
-                  target="llvm", host_source=source, exporter=partial(_exportable, func, plain, fma))  # fmt: skip
+                  target="llvm", host_source=source, exporter=partial(_exportable, func, plain, fma),
+                  profiler=partial(_cpu_profile, func, lowered, shared.count))  # fmt: skip
+
+
+def _cpu_profile(func: Func, lowered: Func, threads: int, sizes: Mapping[str, int], recording: Recording) -> Profile:
+    """The times of a recorded call beside the price of each nest at its sizes."""
+    cpu, kernels = local_cpu(), kernels_of(lowered)
+    costs = cpu_costs(kernels, nest_costs(func, sizes, cpu, threads))
+    name = f"{cpu.name}, {threads} thread{'s' * (threads > 1)}"
+    return profile(func, kernels, sizes, costs, name, recording.spans, recording.seconds)
 
 
 @deep(LowerError)

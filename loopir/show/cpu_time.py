@@ -65,15 +65,30 @@ def cpu_seconds(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1
 
     A size that is not given is TYPICAL.
     """
+    costs = nest_costs(func, sizes, cpu, threads)
+    return sum(c.seconds for c in costs) + cpu.call, sum(c.bytes for c in costs)
+
+
+@dataclass(frozen=True)
+class NestCost:
+    """What one nest is predicted to cost."""
+
+    labels: frozenset[str]
+    """Of its statements."""
+    seconds: float
+    bytes: float
+    """That come from memory and go there."""
+    roofline: float
+    """The seconds of its slowest part alone: its instructions, or the bytes that come into one cache."""
+
+
+def nest_costs(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1) -> list[NestCost]:
+    """The cost of each nest of `func` that has statements, in order. A size that is not given is TYPICAL."""
     given = at_sizes(func, sizes)
     places = [sized_statement(func, p, given) for p in leaf_paths(func.body)]
     whole = _program_bytes(places)
     packed = frozenset(b.name for b in all_buffers(func) if isinstance(b.layout, Mapped))
-    seconds, moved = 0.0, 0.0
-    for group in _by_nest(func, places):
-        s, b = _nest_seconds(group, cpu, threads, whole, packed)
-        seconds, moved = seconds + s, moved + b
-    return seconds + cpu.call, moved
+    return [_nest_cost(group, cpu, threads, whole, packed) for group in _by_nest(func, places)]
 
 
 def _program_bytes(places: Sequence[SizedStatement]) -> float:
@@ -90,10 +105,10 @@ def _by_nest(func: Func, places: Sequence[SizedStatement]) -> list[list[SizedSta
     return [x for x in out if x]
 
 
-def _nest_seconds(
+def _nest_cost(
     group: Sequence[SizedStatement], cpu: Cpu, threads: int, whole: float, packed: frozenset[str]
-) -> tuple[float, float]:
-    """Seconds of statements that stand in one nest, and bytes of memory."""
+) -> NestCost:
+    """The cost of statements that stand in one nest."""
     cycles = sum(_statement_cycles(m, cpu, packed) / _cores_used(m, threads) for m in group)
     cores = min(float(threads), max(_cores_used(m, threads) for m in group))
     end = len(cpu.caches) - 1
@@ -108,7 +123,8 @@ def _nest_seconds(
     longest = max(parts)
     seconds = longest + (1.0 - cpu.overlap) * (sum(parts) - longest)
     starts = max(_parallel_starts(m) for m in group) if threads > 1 else 0.0
-    return seconds + cpu.start * starts, levels[-1]
+    labels = frozenset(m.place.stmt.label for m in group)
+    return NestCost(labels, seconds + cpu.start * starts, levels[-1], longest)
 
 
 def _parallel_starts(m: SizedStatement) -> float:

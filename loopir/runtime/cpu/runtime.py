@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ class CpuRuntime:
     """
 
     device = "cpu"
+    mark = staticmethod(perf_counter)
 
     def __init__(self, library: Library, kernels: Sequence[tuple[str, int, int, bool]], pool: Pool) -> None:
         self.library, self.pool = library, pool
@@ -56,6 +58,10 @@ class CpuRuntime:
         """Where what has the pool's threads run kernel `n` is, and what it takes first."""
         pool = self.pool.ready()
         return self.library.address(f"{self.names[n]}.shared"), native().run_at, pool
+
+    def moments(self, marks: Sequence[float]) -> Sequence[float]:
+        """The seconds of each mark."""
+        return marks
 
     def call(self, n: int, args: tuple[int, ...]) -> None:
         """Run kernel `n`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -214,12 +214,20 @@ class Stream:
 
     def time(self, run: Callable[[], None]) -> float:
         """Seconds that what `run` launches takes on the GPU."""
-        start, end = (self.check(self.cu.cuEventCreate(0), "make an event") for _ in range(2))
-        self.check(self.cu.cuEventRecord(start, self.handle), "record an event")
+        start = self.mark()
         run()
-        self.check(self.cu.cuEventRecord(end, self.handle), "record an event")
-        self.check(self.cu.cuEventSynchronize(end), "finish what it was given")
-        seconds = self.check(self.cu.cuEventElapsedTime(start, end), "tell the time") * 1e-3
-        for event in (start, end):
+        return self.moments([start, self.mark()])[1]
+
+    def mark(self) -> Any:
+        """An event that is recorded here in the order of the stream."""
+        event = self.check(self.cu.cuEventCreate(0), "make an event")
+        self.check(self.cu.cuEventRecord(event, self.handle), "record an event")
+        return event
+
+    def moments(self, marks: Sequence[Any]) -> list[float]:
+        """The seconds from the first of `marks` to each of them, when the last is reached; the events are destroyed."""
+        self.check(self.cu.cuEventSynchronize(marks[-1]), "finish what it was given")
+        elapsed = [self.check(self.cu.cuEventElapsedTime(marks[0], m), "tell the time") * 1e-3 for m in marks]
+        for event in marks:
             self.cu.cuEventDestroy(event)
-        return seconds
+        return elapsed

@@ -275,6 +275,16 @@ class Running:
         self.gpu, self.kernel, self.stream, self.number = runtime.gpu, runtime.kernel, stream, stream.number
         self.alloc, self.free, self.here = stream.alloc, stream.free, runtime.gpu.here
 
+    @property
+    def mark(self) -> Callable[[], Any]:
+        """What notes a moment in the order of the stream."""
+        return self.stream.mark
+
+    @property
+    def moments(self) -> Callable[[Sequence[Any]], list[float]]:
+        """What gives the seconds of such marks, when all before them is done."""
+        return self.stream.moments
+
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
         """Memory for `words`, which is read into it when the block ends; that waits for all that was launched."""
