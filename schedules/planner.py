@@ -23,7 +23,7 @@ from .common.nest_queries import extent
 from .greedy import MOST_WHOLE, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
-from .plan import VERSION, Decision, Group, Plan, flat, frozen
+from .plan import VERSION, Decision, Group, Plan, Trace, flat, frozen
 from .rules import RULES, Rule, Traits, View, traits
 
 SHARED_BYTES = 1 << 20
@@ -141,7 +141,17 @@ class Planner:
                 alone = lp.Schedule(part.func)
                 self.traits[key] = {x: traits(alone, x) for x in alone.stages}
             every |= {original[part.labels[x]]: kind for x, kind in self.traits[key].items()}
-        return View(s, self.target, {x: every[x] for x in s.stages})
+        labels = self.part(ids)[0].labels
+
+        def alone_trace(stages: tuple[str, ...]) -> Trace:
+            inner = self.ids(tuple(labels[x] for x in stages))
+            part = lp.Schedule(lp.extract(s.func, stages).func)
+            found = self.price_below(inner, 2) if self.key(inner) == lp.text(part.func) else None
+            if found is None or found.kernels > 1:
+                raise lp.ScheduleError(f"no rule makes one kernel of {', '.join(stages)}")
+            return found.trace
+
+        return View(s, self.target, {x: every[x] for x in s.stages}, alone_trace)
 
     def price(self, ids: Ids) -> Group:
         """The group of these nests, scheduled by the cheapest rule."""

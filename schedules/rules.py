@@ -33,6 +33,7 @@ from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
 from .cuda.stencil_rows import neighbours, reaches
 from .llvm.auto_cpu import cpu
+from .plan import Trace, flat
 
 CLASSES = ("elementwise", "transpose", "window", "fold along", "fold across", "contraction", "opaque")
 """What a stage is, by its index maps: it takes elements in their order, across it, or neighbours; it folds along memory
@@ -59,6 +60,17 @@ class View:
     schedule: lp.Schedule
     target: str
     known: Mapping[str, Traits] | None = None
+    alone: Callable[[tuple[str, ...]], Trace] | None = None
+    """The steps that schedule some of the stages as a program of their own, in one kernel, where these are known."""
+
+    def part_alone(self, stages: tuple[str, ...]) -> Trace:
+        """The steps that make one kernel of `stages`, a part that reads nothing of the others; else ScheduleError."""
+        if self.alone is not None:
+            return self.alone(stages)
+        part = lp.Schedule(lp.extract(self.schedule.func, stages).func)
+        steps = gpu(part, arch=lp.machine()).steps_since(part)
+        assert steps is not None
+        return flat(steps)
 
     @cached_property
     def traits(self) -> Mapping[str, Traits]:
@@ -240,7 +252,7 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
 
 
 MOST_PRODUCTS = 4
-"""Products that are tried as blocks of one launch, at most: each is scheduled again."""
+"""Products that are tried as blocks of one launch, at most."""
 
 
 def unrelated_parts(view: View) -> set[frozenset[str]]:
@@ -253,24 +265,26 @@ def unrelated_parts(view: View) -> set[frozenset[str]]:
     return {frozenset(p) for p in part.values()}
 
 
-def _unrelated(view: View) -> int | None:
-    """The number of parts none of which reads from another, if there are several, and each has one output."""
+def _unrelated(view: View) -> View | None:
+    """Parts none of which reads from another, if there are several, and each has one output."""
     parts = unrelated_parts(view)
     outputs = [len(p.intersection(view.outputs)) for p in parts]
     products = [x for x, kind in view.classes.items() if kind == "contraction"]
     single = all(len(p) == 1 for p in parts) or bool(products)
     if len(parts) < 2 or not single or any(n != 1 for n in outputs) or len(products) > MOST_PRODUCTS:
         return None
-    return len(parts)
+    return view
 
 
 @rule(matches=_unrelated, name="side by side")
-def _side_by_side(s: lp.Schedule, parts: int) -> lp.Schedule:
-    """Outputs that have nothing to do with one another as blocks of one launch."""
-    s = gpu(s, arch=lp.machine())
+def _side_by_side(s: lp.Schedule, view: View) -> lp.Schedule:
+    """Outputs that have nothing to do with one another as blocks of one launch, each part scheduled as if alone."""
+    parts = [tuple(x for x in s.stages if x in p) for p in unrelated_parts(view)]
+    parts.sort(key=lambda p: s.stages.index(p[0]))
+    s = s.schedule_nests(*((p, view.part_alone(p)) for p in parts))
     grids = list(dict.fromkeys(s.loops(stage)[0] for stage in s.stages))
-    if len(grids) != parts or any(s.loop(x).kind != "blockIdx.x" for x in grids):
-        raise lp.ScheduleError(f"{parts} parts are not one grid of blocks each")
+    if len(grids) != len(parts) or any(s.loop(x).kind != "blockIdx.x" for x in grids):
+        raise lp.ScheduleError(f"{len(parts)} parts are not one grid of blocks each")
     return s.merge(*grids, side_by_side=True)
 
 

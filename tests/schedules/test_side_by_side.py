@@ -31,6 +31,23 @@ def test_warpgroups_of_two_products_share_a_grid(stages: int) -> None:
     assert used.spill_stores == used.spill_loads == used.stack == 0
 
 
+def test_three_products_share_a_grid_and_its_blocks_have_the_memory_of_one() -> None:
+    s = side_by_side(matmul_wgmma, 256, 128, 128, 128, 256, block=(128, 64), stages=4, roles=True)
+    alone = lp.placeholder((256, 256), "bfloat16", name="a") @ lp.placeholder((256, 128), "bfloat16", name="b")
+    one = matmul_wgmma(lp.Schedule(alone), "matmul", block=(128, 64), stages=4, roles=True)
+    (whole,), (part,) = (x.report("sm_90a").kernels for x in (s, one))
+    assert whole.work.blocks == 3 * part.work.blocks
+    assert part.work.shared_bytes <= whole.work.shared_bytes <= part.work.shared_bytes + 1024
+    assert whole.resident == part.resident
+
+
+def test_three_projections_are_one_launch() -> None:
+    x = lp.placeholder((2048, 1024), "bfloat16", name="x")
+    s = lp.Schedule([x @ lp.placeholder((1024, 1024), "bfloat16", name=name) for name in "qkv"])
+    p = schedules.plan(s, "cuda", arch="sm_90a")
+    assert [(g.how, g.kernels) for g in p.groups] == [("side by side", 1)]
+
+
 def test_small_products_of_one_array_are_blocks_of_one_launch() -> None:
     """As Q, K and V of a few rows are: three launches take longer than what they multiply."""
     x = lp.placeholder((256, 512), "bfloat16", name="x")

@@ -54,6 +54,7 @@ from loopir.ir.grammar import (
     Value,
 )  # fmt: skip
 from loopir.ir.layout.layouts import evaluate
+from loopir.ir.layout.shared_memory import shared_layout
 from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
 
 L1_LINE = 128
@@ -159,9 +160,8 @@ def work(kernel: Kernel, sizes: Mapping[str, int]) -> KernelWork:
     for loop in inner:
         extent = int(evaluate(loop.extent, sizes))
         env[loop.var], left = left % extent, left // extent
-    shared = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
-    total = sum(int(np.prod([evaluate(d, sizes) for d in b.shape])) * b.dtype.bytes for b in shared)
-    out = KernelWork(kernel.name, blocks, threads, total, grid=_grid(heads, sizes))
+    _, shared = shared_layout(kernel)
+    out = KernelWork(kernel.name, blocks, threads, shared, grid=_grid(heads, sizes))
     met = _WarpSample(env, flat < threads, blocks / np.bincount(warp)[warp])
     _Counter(out, rng, frozenset(x.var for x in heads if x.kind in BLOCK_AXES)).body(body, met)
     return out

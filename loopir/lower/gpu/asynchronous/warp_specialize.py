@@ -106,14 +106,18 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
     taken.add(group := z.var if z is not None else fresh_name("group", taken))
     groups = z.extent.value if z is not None and isinstance(z.extent, Int) else 1
     numbers = {x.var for k, x in axes.items() if k in BLOCK_AXES} if "cluster" not in axes else set[str]()
-    match inner := _launch_body(kernel.body):
-        case (If(cond, then, orelse), *end) if free_vars(cond) <= numbers and all(
-            isinstance(s, AsyncWait) for s in end
-        ):
-            ways = [_RolePlan(taken, kernel, axes, (*x, *end), group, groups).apart() for x in (then, orelse)]
-            body: Body = (If(cond, *ways),)
-        case _:
-            body = _RolePlan(taken, kernel, axes, inner, group, groups).apart()
+
+    def apart(inner: Body) -> Body:
+        """Each way that a block's number decides by itself: of several merged grids, one test stands in another."""
+        match inner:
+            case (If(cond, then, orelse), *end) if free_vars(cond) <= numbers and all(
+                isinstance(s, AsyncWait) for s in end
+            ):
+                return (If(cond, apart((*then, *end)), apart((*orelse, *end))),)
+            case _:
+                return _RolePlan(taken, kernel, axes, inner, group, groups).apart()
+
+    body = apart(_launch_body(kernel.body))
     launch = [(x.var, x.extent, k) for k, x in axes.items() if x is not z]
     launch.append((group, Int(groups + 1), "threadIdx.z"))
     for var, extent, kind in sorted(launch, key=lambda x: AXES.index(x[2]), reverse=True):
