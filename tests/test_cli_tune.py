@@ -41,3 +41,13 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tune", "export"]) == 2
     assert cli.main(["tune", "import", str(tmp_path / "none"), "--database", str(folder)]) == 1
     assert "No such file" in capsys.readouterr().err
+
+
+def test_a_damaged_line_is_noted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Database(tmp_path).add(RECORD)
+    (tmp_path / "cut.jsonl").write_text("{\n")
+    assert cli.main(["tune", "show", "--database", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert "1 records" in said.out
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"the tuning database {tmp_path} has lines that are left out")

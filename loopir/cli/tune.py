@@ -17,13 +17,16 @@ def main(action: str, file: str | None, folder: str | None, winners: bool, machi
     if action in ("export", "import") and file is None:
         print(f"tune {action} needs a file", file=sys.stderr)
         return 2
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         try:
             return _done(database, action, file or "", winners, machine)
         except OSError as error:
             print(f"{error.filename or database.folder}: {error.strerror or error}", file=sys.stderr)
             return 1
+        finally:
+            for note in noted:
+                print(note.message, file=sys.stderr)
 
 
 def _done(database: Any, action: str, file: str, winners: bool, machine: str | None) -> int:

@@ -57,6 +57,7 @@ GAIN = 0.98
 """What part of the time of the formula's choice a value takes, at most, that is combined with others."""
 CALLS = 500
 """Calls that a p99 is of."""
+UNCOMPARED = "the time was up before any other candidate was compared with it; give a larger budget_s"
 
 
 @dataclass
@@ -87,6 +88,8 @@ class Tuned:
     """By candidate: its name, how it went, its time by that of the formula's choice, and what was said."""
     spent: float = 0.0
     interrupted: bool = False
+    cut: bool = False
+    """Whether the time was up with candidates left."""
     p50: float = 0.0
     p99: float = 0.0
     record: Record | None = None
@@ -103,6 +106,8 @@ class Tuned:
 
     def __str__(self) -> str:
         head = f"{self.name}, from the {self.source}" if self.source != "measured" else f"{self.name}, as measured"
+        if self.source == "measured" and not self.measured:
+            head = f"{self.name}; {UNCOMPARED if self.cut else 'there is no other candidate that is right'}"
         if self.seconds:
             head += f": {self.seconds * 1e6:.1f} us, {self.gain:.2f} x the formula's choice"
         if self.p99:
@@ -144,6 +149,7 @@ def tune(
         raise ValueError(f'effort is "none", "quick" or "full", not {effort!r}')
     if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"tune takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
+    _require_options(budget_s, executor, rules, threads, p99)
     target = lp.resolve_target(target)
     if target == "interpret":
         raise lp.TargetError("the interpreter says what a nest means, not how fast it is; tune for llvm or cuda")
@@ -160,6 +166,19 @@ def tune(
     budget = BUDGETS[effort] if budget_s is None else budget_s
     with Progress(progress, s.func.name, budget) as shown:
         return run.measured(budget, executor, p99, shown)
+
+
+def _require_options(budget_s: Any, executor: Any, rules: Any, threads: int | None, p99: Any) -> None:
+    """Refuse options that no run could use, before anything is measured."""
+    for name, seconds in (("budget_s", budget_s), ("p99", p99)):
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
+            raise ValueError(f"{name}={seconds!r} is no number of seconds above 0")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor={executor!r} has no submit(); give one of concurrent.futures, or none")
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise TypeError(f"rules={rules!r} holds what is no rule; make one with @schedules.rule")
+    lp.thread_count(threads)
 
 
 def apply_candidate(s: lp.Schedule, found: Candidate) -> lp.Schedule:
@@ -199,6 +218,7 @@ class TuningRun:
             _record_label(r): r for r in known if r.kind == "candidate" and r.outcome not in ("ok", "failed")
         }
         self.residual: Residual | None = None
+        self.cut = False
 
     def first(self) -> Candidate:
         """The formula's choice; else the program as it is written."""
@@ -359,6 +379,7 @@ class TuningRun:
             while len(waiting) >= width:
                 self._collect(waiting)
             if time.monotonic() > until:
+                self.cut = True
                 break
         while waiting:
             self._collect(waiting)
@@ -480,8 +501,8 @@ class TuningRun:
         rows = [(e.candidate.label, "ok", e.times.ratio, "") for e in ranked if e.times.ratios]
         schedule = apply_record(self.s, record)
         return Tuned(schedule, best.candidate.label, "measured", record.seconds, record.first_seconds, self.checked,
-                     (*rows, *self.rows.values()), time.monotonic() - start, interrupted, record.p50, record.p99,
-                     record)  # fmt: skip
+                     (*rows, *self.rows.values()), time.monotonic() - start, interrupted, self.cut, record.p50,
+                     record.p99, record)  # fmt: skip
 
     def _confirmed(self, e: Entry, interrupted: bool) -> Times:
         """Times of a candidate beside the formula's choice in rounds of their own."""
@@ -524,7 +545,8 @@ class TuningRun:
         seconds = fresh.ratio * at if fresh.ratios else at
         times = calls.get(best.candidate.label, ())
         found = self._record(best, "winner", seconds, at, len(fresh.ratios))
-        effort = "none" if interrupted else self.effort
+        compared = any(e.times.ratios for e in self.entries)
+        effort = "none" if interrupted or (self.cut and not compared) else self.effort
         found = replace(found, effort=effort, p50=percentile(times, 0.5), p99=percentile(times, 0.99))
         self.database.add(found)
         return found

@@ -179,6 +179,32 @@ def test_what_cannot_be_asked_is_said() -> None:
         schedules.tune(program(), "interpret")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget_s": -1}, "budget_s=-1 is no number of seconds above 0"),
+        ({"budget_s": "long"}, "budget_s='long' is no number"),
+        ({"p99": 0}, "p99=0 is no number of seconds"),
+        ({"executor": 3}, r"executor=3 has no submit\(\)"),
+        ({"rules": [in_parts]}, "make one with @schedules.rule"),
+        ({"threads": 0}, "threads=0"),
+    ],
+)
+def test_options_that_no_run_could_use_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        schedules.tune(program(), "llvm", **options)
+
+
+def test_a_run_that_compared_nothing_says_so_and_does_not_count(tmp_path: Path) -> None:
+    asked = Pretended(pretended)
+    found = schedules.tune(program(), "llvm", rules=[PARTS], executor=asked, database=tmp_path, budget_s=1e-9)
+    assert found.name == "auto"
+    assert "the time was up before any other candidate was compared" in str(found)
+    again = schedules.tune(program(), "llvm", rules=[PARTS], executor=asked, database=tmp_path)
+    assert again.source == "measured"
+    assert again.gain > 1.5
+
+
 # ---------------------------------------------------------------- recipes that are wrong, or do not end
 
 
