@@ -240,3 +240,41 @@ def test_a_factor_stays_that_keeps_what_is_stored_in_range(t: str) -> None:
     refused = lp.Schedule(lp.parse(ROUNDED.format(t=t))).why("factor_out", "S")
     assert refused is not None
     assert "no factor that is the same" in str(refused)
+
+
+HALF = """
+def f(X: "float32[3, 8]", V: "float32[8]", S: "out float32[3]"):
+    with alloc("float32[3]") as M, alloc("float32[3]") as L, alloc("float16[3, 8]") as P:
+        for i in range(3):
+            for j in range(8):
+                M[i] = max(X[i, j], over=j, init=-inf)
+        for i_1 in range(3):
+            for j_1 in range(8):
+                L[i_1] = sum(exp(X[i_1, j_1] - M[i_1]), over=j_1, init=0.0)
+        for i_2 in range(3):
+            for j_2 in range(8):
+                P[i_2, j_2] = float16(exp(X[i_2, j_2]{less}) * (1.0 / L[i_2]))
+        for i_3 in range(3):
+            for k in range(8):
+                S[i_3] = sum(float32(P[i_3, k]) * V[k], over=k, init=0.0)
+"""
+
+
+def test_past_rounding_to_float16_of_powers_that_their_sum_divides() -> None:
+    """Each power is at most 1, and their sum at least that: the power alone is rounded no worse."""
+    s = lp.Schedule(lp.parse(HALF.format(less=" - M[i_2]")))
+    t = s.factor_out("S")
+    assert "P[i_2, j_2] = float16(exp(X[i_2, j_2] - M[i_2]))" in str(t)
+    rng = np.random.default_rng(0)
+    for size in (1.0, 30.0):
+        x, v = (rng.standard_normal(n).astype(np.float32) for n in ((3, 8), (8,)))
+        want = np.exp(x * size - (x * size).max(-1, keepdims=True)).astype(np.float64)
+        want = want / want.sum(-1, keepdims=True) @ v
+        off = [np.abs(y.build("interpret")(x * size, v) - want).max() for y in (s, t)]
+        assert off[1] < off[0] + 2**-11
+
+
+def test_not_past_rounding_to_float16_of_powers_of_any_size() -> None:
+    told = lp.Schedule(lp.parse(HALF.format(less=""))).why("factor_out", "S")
+    assert told is not None
+    assert "no factor that is the same" in told.reason

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loopir.analysis.dataflow.definitions import Definition, loads_of
+from loopir.analysis.dataflow.normalization import is_normalized_power
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
@@ -30,6 +31,9 @@ from loopir.schedule.schedule import primitive
 
 WIDE_EXPONENTS = {"float32", "bfloat16"}
 """Types with the exponents of float32: to move a factor past a cast between them changes the rounding alone."""
+NARROW_EXPONENT = "float16"
+WIDENED = (NARROW_EXPONENT, "float32")
+"""A cast that is exact."""
 
 Factors = list[tuple[int, Value]]
 """What a value is a product of: each to the power 1 or -1."""
@@ -41,7 +45,8 @@ def factor_out(func: Func, stage: str) -> Func:
 
     They are what its terms, or a stage that it alone reads, are multiplied or divided by, and what does not change
     along the loops that it is over. A nest after the sum, `stage_1`, multiplies it. Sums are rounded otherwise, and so
-    is a stage that is rounded when it is stored, to a type of the same exponents.
+    is a stage that is rounded when it is stored, to a type of the same exponents; or to float16, where it is a power
+    of at most 1 divided by the sum of such, as in a softmax: the power alone is rounded no worse.
 
     before:
         def f(A: "float32[3, 8]", L: "float32[3]", V: "float32[8]", S: "out float32[3]"):
@@ -91,9 +96,8 @@ def factor_out(func: Func, stage: str) -> Func:
             if found:
                 common += [(power * p, u) for p, u in found]
                 value = producer.store.value
-                new[producer.store.label] = replace(
-                    producer.store, value=_rounded(_multiply(left, _unrounded(value)), value)
-                )
+                rounded = _rounded(_multiply(left, _exact(func, producer.place, value)), value)
+                new[producer.store.label] = replace(producer.store, value=rounded)
     if not common:
         raise ScheduleError(
             f"{s.label} has no factor that is the same in all its terms",
@@ -166,16 +170,38 @@ def _factors(v: Value, power: int = 1) -> Factors:
 
 def _unrounded(v: Value) -> Value:
     """What `v` is the rounded value of, by casts that leave no value of its type out of range."""
-    while isinstance(v, Cast) and {v.dtype.name, v.value.dtype.name} <= WIDE_EXPONENTS:
+    while isinstance(v, Cast) and (
+        {v.dtype.name, v.value.dtype.name} <= WIDE_EXPONENTS or (v.value.dtype.name, v.dtype.name) == WIDENED
+    ):
         v = v.value
     return v
 
 
-def _rounded(v: Value, like: Value) -> Value:
-    """`v` with the casts of `like`."""
-    if isinstance(like, Cast) and _unrounded(like) is not like:
-        return replace(like, value=_rounded(v, like.value))
+def _exact(func: Func, place: StmtPath, v: Value) -> Value:
+    """What the statement at `place` stores in `v`, before it is rounded: by casts that leave no value out of range, or
+    by one that rounds a quotient less than its numerator alone would be."""
+    v = _unrounded(v)
+    if isinstance(v, Cast) and v.dtype.name == NARROW_EXPONENT and v.value.dtype.name == "float32":
+        factors = _factors(_unrounded(v.value))
+        power = next((u for p, u in factors if p > 0 and not _is_reciprocal(u)), None)
+        total = next((u if p < 0 else _below(u) for p, u in factors if p < 0 or _is_reciprocal(u)), None)
+        if len(factors) == 2 and power is not None and is_normalized_power(func, place, power, total):
+            return _unrounded(v.value)
     return v
+
+
+def _is_reciprocal(v: Value) -> bool:
+    return isinstance(v, Op) and v.fn.name == "div" and v.args[0] == Const(1.0, v.dtype)
+
+
+def _below(v: Value) -> Value:
+    assert isinstance(v, Op)
+    return v.args[1]
+
+
+def _rounded(v: Value, like: Value) -> Value:
+    """`v` with the casts at the top of `like`."""
+    return replace(like, value=_rounded(v, like.value)) if isinstance(like, Cast) else v
 
 
 def _multiply(factors: Factors, like: Value) -> Value:
@@ -226,7 +252,7 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     written = stored_buffers(_fold_loop(fold)).union(*map(stored_buffers, common))
     found: Factors = []
     left: Factors = []
-    for power, u in _factors(_unrounded(producer.store.value)):
+    for power, u in _factors(_exact(func, producer.place, producer.store.value)):
         seen = None if isinstance(u, Const) else Definition(replace(producer.store, value=u), own).at(producer.load.at)
         fixed = seen is not None and _is_fixed(seen, fold.reduce) and not loads_of(u) & written
         if seen is None or not fixed or not _is_as_stored(func, fold, producer, u):
