@@ -11,6 +11,10 @@ from typing import Literal, Self
 class Methods:
     __slots__ = ()
 
+    def align_dim(self, buffer: str, dim: int, multiple: int) -> Self:
+        """Round the size of dimension `dim` of the intermediate `buffer` up to a multiple of `multiple`."""
+        raise NotImplementedError
+
     def atomic(self, stage: str) -> Self:
         """Make every fold of the reduction `stage` one step, which no other thread comes between."""
         raise NotImplementedError

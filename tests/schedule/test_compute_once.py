@@ -80,3 +80,21 @@ def test_what_stands_on_the_other_side_of_a_test_is_not_read() -> None:
     why = lp.Schedule(lp.parse(SIDES)).why("compute_once", "E", "B")
     assert why is not None
     assert "is in no nest beside that of loop 'i'" in why.reason
+
+
+def test_a_copy_is_read_in_place_of_what_it_copies() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", S: "out float32[1]", B: "out float32[8]"):
+    with alloc("float32[8]") as C:
+        for i in range(8):
+            C[i] = A[i]
+        for j in range(8):
+            S[0] = sum(exp(A[j]), over=j, init=0.0)
+        for k in range(8):
+            B[k] = C[k]
+""")
+    )
+    t = s.compute_once("C", "S")
+    assert "exp(C[j])" in str(t)
+    assert_same(s.func, t.func, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 from meaning import assert_same
 
@@ -123,3 +124,50 @@ def test_selects_of_borders_go_into_the_copies(n: int, taps: int, border: int, o
         assert_equivalent(s.func, s.pad("S").func)
     else:
         assert off < 0 or (border == 0 and taps == 1)
+
+
+POWERS = """
+def f(n: "size", A: "float32[n]", S: "out float32[1]", M: "out float32[1]"):
+    for k in range((n + 3) // 4):
+        with alloc("float32[4]") as X, alloc("float32[1]") as N:
+            for x in range(4):
+                if k * 4 + x < n:
+                    X[x] = A[k * 4 + x]
+            for h in range(4):
+                if k * 4 + h < n:
+                    M[0] = max(X[h], over=(k, h), init=-inf)
+            N[0] = {stand_in}
+            for j in range(4):
+                if k * 4 + j < n:
+                    S[0] = sum(exp(X[j] - {less}), over=(k, j), init=0.0)
+"""
+FINITE = "select(M[0] == -inf, 0.0, M[0])"
+
+
+def test_powers_of_what_is_padded_with_minus_infinity_are_0() -> None:
+    s = lp.Schedule(lp.parse(POWERS.format(stand_in=FINITE, less="N[0]")))
+    padded = s.pad("M", value=float("-inf")).pad("S", value=float("-inf"))
+    assert str(padded).count("< n") == 1
+    for n in range(1, 9):
+        assert_same(s.func, padded.func, {"n": n})
+
+
+@pytest.mark.parametrize(("stand_in", "less"), [("M[0]", "N[0]"), (FINITE, "M[0]")])
+def test_powers_are_not_0_where_two_infinities_may_meet(stand_in: str, less: str) -> None:
+    s = lp.Schedule(lp.parse(POWERS.format(stand_in=stand_in, less=less))).pad("M", value=float("-inf"))
+    assert s.why("pad", "S", value=float("-inf")) is not None
+
+
+def test_a_stand_in_of_another_time_does_not_tell() -> None:
+    """N is that of the fold before it went on, which may be infinite since."""
+    text = POWERS.format(stand_in="M[0] * 0.5", less="N[0]").replace("N[0] = M[0] * 0.5", "N[0] = N[0] * 0.5")
+    early = text.replace("            for h in", f"            N[0] = {FINITE}\n            for h in", 1)
+    s = lp.Schedule(lp.parse(early.replace("            for k in", "            for k in"))).pad(
+        "M", value=float("-inf")
+    )
+    assert s.why("pad", "S", value=float("-inf")) is not None
+
+
+def test_a_copy_is_filled_by_itself() -> None:
+    s = lp.Schedule(lp.parse(GOES_ON))
+    assert "X[x] = select(k * 4 + x < n, A[k * 4 + x], 0.0)" in str(s.pad("X"))

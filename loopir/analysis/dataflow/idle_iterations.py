@@ -9,15 +9,16 @@ zero times anything is 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product, takewhile
 from math import isfinite, isinf
 from typing import cast
 
 import numpy as np
 
 from loopir.analysis.dataflow.definitions import Definition, inlined
+from loopir.arith.simplify import Context, simplify_cond
 from loopir.ir.grammar import (
     FALSE,
     TRUE,
@@ -57,17 +58,49 @@ def busy_statement(loop: Loop, tests: Mapping[Cmp, bool]) -> str | None:
     own = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
     here = [p for p in leaf_paths(body) if _is_reached(p) or _starts(p.stmt, loop)]
     made = _definitions(here, own)
-    extremes = frozenset(
-        b.name
-        for p in here
-        if isinstance(s := p.stmt, Reduce)
-        for b, c in zip(s.buffers, s.monoid.identity, strict=True)
-        if isinstance(c.value, float) and isinf(c.value)
-    )
+    extremes = _extremes([p.stmt for p in here])
     for p in here:
         if not leaf_writes(p.stmt) <= own and not _does_nothing(p.stmt, loop, made, extremes):
             return p.stmt.label
     return None
+
+
+def always_folds(stmt: Reduce, loop: Loop, values: tuple[Value, ...], here: Context) -> bool:
+    """Whether `stmt` in `loop` folds the identity of its monoid where `here` holds, if what it folds is `values`, with
+    what the iteration makes for itself written out, and if nothing is no number. Anything may be infinite."""
+    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+    before = [*takewhile(lambda p: p.stmt is not stmt, leaf_paths(loop.body))]
+    after = [p.stmt for p in [*leaf_paths(loop.body)][len(before) :]]
+    stores = {p.stmt.label: n for n, p in enumerate(before)}
+    made = {b: d for b, d in _definitions(before, own).items() if not any(b in leaf_writes(x) for x in after)}
+    used = {name: d for name, d in made.items() if _is_as_of(d.store, stores, before)}
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, visit)
+        return replace(n, cond=simplify_cond(n.cond, here)) if isinstance(n, Select) else n
+
+    found = zip(values, stmt.monoid.identity, strict=True)
+    return all(_is_always(cast(Value, visit(inlined(v, used))), w, None) for v, w in found)
+
+
+def _is_as_of(store: Store, order: Mapping[str, int], before: list[StmtPath]) -> bool:
+    """Whether all that `store` loads has the value then that it has at the end of `before`."""
+    read = loaded_buffers(store)
+    later = [p.stmt for p in before[order[store.label] :]]
+    return not any(leaf_writes(x) & read for x in later)
+
+
+def _extremes(stmts: Iterable[Store | Reduce]) -> frozenset[str]:
+    """Folds among `stmts` that start as infinities."""
+    return frozenset(
+        b.name
+        for s in stmts
+        if isinstance(s, Reduce)
+        for b, c in zip(s.buffers, s.monoid.identity, strict=True)
+        if isinstance(c.value, float) and isinf(c.value)
+    )
 
 
 def _decided(n: Node, tests: Mapping[Cmp, bool]) -> Node:
@@ -125,7 +158,7 @@ def _does_nothing(s: Store | Reduce, loop: Loop, made: Mapping[str, Definition],
     return all(_is_always(inlined(v, made), w, extremes) for v, w in zip(values, wanted, strict=True))
 
 
-def _is_always(v: Value, wanted: Value, extremes: frozenset[str]) -> bool:
+def _is_always(v: Value, wanted: Value, extremes: frozenset[str] | None) -> bool:
     """Whether `v` is `wanted`, however the tests of values in it turn out."""
     tests = [*dict.fromkeys(n.value for n in nodes(v) if isinstance(n, ValueToCond) and _is_for_constant(n.value))]
     if len(tests) > MOST_TESTS:
@@ -166,8 +199,8 @@ def _is_equal(a: Value, b: Value) -> bool:
 class _Case:
     """One case for the tests to turn out: what is equal to a constant then, and what is not."""
 
-    extremes: frozenset[str]
-    """Folds that start as infinities."""
+    extremes: frozenset[str] | None
+    """Folds that start as infinities, where all else is finite; None where anything may be infinite."""
     equal: dict[Value, Const] = field(default_factory=dict[Value, Const])
     other: set[tuple[Value, Value]] = field(default_factory=set[tuple[Value, Value]])
 
@@ -215,23 +248,36 @@ class _Case:
             return self.product(a, b) or self.product(b, a)
         if name == "sub":
             gone = a == b and self.finite(a) and a.dtype.is_float
-            return Const(0.0, a.dtype) if gone else a if _number(b) == 0 or self.wins(a, b) else None
-        return a if _number(b) == 0 or self.wins(a, b) else b if _number(a) == 0 or self.wins(b, a) else None
+            return Const(0.0, a.dtype) if gone else a if _number(b) == 0 or self.wins(a, b, 1.0) else None
+        won = a if _number(b) == 0 or self.wins(a, b, -1.0) else None
+        return won or (b if _number(a) == 0 or self.wins(b, a, -1.0) else None)
 
     def product(self, a: Value, b: Value) -> Value | None:
         """The product where `a` is 0 or 1."""
         x = _number(a)
         return a if x == 0 and self.finite(b) else b if x == 1 else None
 
-    def wins(self, a: Value, b: Value) -> bool:
-        """Whether `a` is an infinity, and `b` none."""
+    def wins(self, a: Value, b: Value, sign: float) -> bool:
+        """Whether `a` is an infinity, and `b` not that times `sign`."""
         x = _number(a)
-        return x is not None and isinf(x) and self.finite(b)
+        return x is not None and isinf(x) and (self.finite(b) or self.is_other(b, sign * x))
+
+    def is_other(self, v: Value, infinity: float) -> bool:
+        """Whether `v` is a load that is not `infinity`, this case, or a positive multiple of such."""
+        match v:
+            case Op(fn, (x, Const(k)) | (Const(k), x)) if fn.name == "mul" and 0 < k < float("inf"):
+                return self.is_other(x, infinity)
+            case Load():
+                return any(x == v and isinstance(c, Const) and c.value == infinity for x, c in self.other)
+            case _:
+                return False
 
     def finite(self, v: Value) -> bool:
         """Whether `v` is made of what is finite, if what is given is."""
         return all(
-            isfinite(n.value) if isinstance(n, Const) else n.buffer.name not in self.extremes or self.excluded(n)
+            isfinite(n.value)
+            if isinstance(n, Const)
+            else self.extremes is not None and (n.buffer.name not in self.extremes or self.excluded(n))
             for n in _leaves(v)
         )
 

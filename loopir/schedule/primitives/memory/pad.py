@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loopir.analysis.dataflow.idle_iterations import always_folds
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Pair, concurrent_conflict
@@ -73,10 +74,12 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     """Run `stage` without the guards that speak of `loops`, or without any where none is named.
 
     The copies that it reads (as `cache_read` makes them, converted or not) hold `value` where their own guards leave
-    them empty, and no guard is left in the tile. Of a stage without guards, no `select(c, copy[...], value)` is left
-    whose copy is empty wherever `c` does not hold. What is computed too much has to stay in memory that nobody reads
-    there, as `cache_write` gives it; and where a reduction folds too often, `value` has to make that the identity of
-    its monoid in all inputs at once: 0 * 0 for a sum, -inf for a maximum. Pad before the loops of the copies are split.
+    them empty, and no guard is left in the tile; a copy that is padded itself holds it so, too. Of a stage without
+    guards, no `select(c, copy[...], value)` is left whose copy is empty wherever `c` does not hold. What is computed
+    too much has to stay in memory that nobody reads there, as `cache_write` gives it; and where a reduction folds too
+    often, `value` has to make that the identity of its monoid in all inputs at once: 0 * 0 for a sum, -inf for a
+    maximum. Values of the same iteration are followed for that, if what is given is finite: exp(-inf - m) is 0. Pad
+    before the loops of the copies are split.
 
     before:
         def f(n: "size", A: "float32[n]", B: "float32[n]", S: "out float32[1]"):
@@ -103,7 +106,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
                     for h in range(4):
                         S[0] = sum(X[h] * Y[h], over=(k, h), init=0.0)
     refuses: pad("S", "h", value=1.0)  # S would fold 1.0 where k * 4 + h < n does not hold
-    refuses: pad("X")                  # X reads A[k * 4 + x], which is not known to be inside A
+    refuses: pad("X", "x")             # X reads A[k * 4 + x], which is not known to be inside A
 
     before:
         def g(n: "size", A: "float32[n]", B: "float32[8]", S: "out float32[1]"):
@@ -154,6 +157,8 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         raise ScheduleError(
             f"there is no guard around {place.stmt.label}{about}", suggestion='split with tail="guard" makes one'
         )
+    if not loops and (filled := _filled_copy(func, place, value)) is not None:
+        return simplify_func(filled)
     copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
     new = _unguarded(func, place, dropped)
     if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
@@ -164,12 +169,13 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     _require_held(new, place.stmt, copies)
     _require_apart(new, place)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
+    around = next((x for x in reversed(place.around) if isinstance(x, Loop) and len([*leaf_paths((x,))]) > 1), None)
     free = [c for c in dropped if not free_vars(c) & over]
     if free and not _guarded_alike(func, place, free, known):
         _require_unseen(func, place, free)
     for c in dropped:
         if free_vars(c) & over:
-            _require_identity(place.stmt, c, known, copies, value)
+            _require_identity(place.stmt, c, known, copies, value, around)
     goes_on = isinstance(place.stmt, Reduce) and place.stmt.init is None
     held = {b.name: _copy(func, b, place.stmt) for b in written_buffers(place)} if free and goes_on else {}
     new = _fill_copies(new, copies | held, value)
@@ -486,11 +492,19 @@ def _add_complement(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[
 
 
 def _require_identity(
-    stmt: Store | Reduce, cond: Cond, known: Context, copies: Mapping[str, _Copy | None], value: float
+    stmt: Store | Reduce,
+    cond: Cond,
+    known: Context,
+    copies: Mapping[str, _Copy | None],
+    value: float,
+    around: Loop | None,
 ) -> None:
-    """Refuse unless the stage folds the identity where `cond` does not hold."""
+    """Refuse unless the stage, in loop `around`, folds the identity where `cond` does not hold."""
     assert isinstance(stmt, Reduce)
     here = known.given(Not(cond))
+    filled = tuple(_shown(v, here, copies, value) for v in stmt.values)
+    if around is not None and filled != stmt.values and always_folds(stmt, around, filled, here):
+        return
     for v, identity in zip(stmt.values, stmt.monoid.identity, strict=True):
         folded = _known_value(v, here, copies, value)
         if isinstance(folded, Value):
@@ -567,6 +581,22 @@ def _unguarded(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Func:
         return inner if kept == TRUE else If(kept, inner)
 
     return replace(func, body=rewrite(func.body, visit))
+
+
+def _filled_copy(func: Func, place: StmtPath, value: float) -> Func | None:
+    """`func` with `value` where the guards of the stage, a copy, leave its memory empty; None if it is no copy, or
+    reads nothing outside of what it copies without its guards."""
+    store = place.stmt
+    copy = _copy(func, store.buffer) if isinstance(store, Store) and _is_copied(store.value) else None
+    if copy is None or copy.empty is not None:
+        return None
+    unguarded = _unguarded(func, place, _guards(place, set()))
+    there = next(k for s, k in statements_known(unguarded.body, Known.top(unguarded)) if s is store)
+    try:
+        _require_inside(store, there)
+    except ScheduleError:
+        return _fill_copies(func, {copy.store.buffer.name: copy}, value)
+    return None
 
 
 def _fill_copies(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Func:

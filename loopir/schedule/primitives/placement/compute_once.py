@@ -206,7 +206,7 @@ def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt)
 
 def _instance(pattern: Value, x: Value, loops: Mapping[str, Loop]) -> dict[str, Index] | None:
     """The values of `loops` at which `pattern` is `x`; None if there are none."""
-    if x.dtype != pattern.dtype or isinstance(x, Load | Const):
+    if x.dtype != pattern.dtype or not isinstance(x, type(pattern)) or isinstance(x, Const):
         return None
     env: dict[str, Index] = {}
     _bind(pattern, x, loops, env)
