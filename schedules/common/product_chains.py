@@ -132,9 +132,9 @@ def blocked(
     """All stages in one loop over blocks of `rows`, bound to `axis` of the grid, if one is given, and in it one over
     blocks of `keys`; and these two loops. `tails` are those of the splits by rows and by keys.
 
-    Blocks that a mask leaves out are left out. Where there are some, loops run `backwards`, if so told: the longest
-    rows first, and of each row the block first that the mask of causal scores cuts in two, so that no later block need
-    be asked for it."""
+    Blocks that a mask leaves out are left out. Where there are some, or the last block is no whole one, loops run
+    `backwards`, if so told: the longest rows first, and of each row the block first that the mask of causal scores or
+    the end of the keys cuts in two, so that no later block need be asked for it."""
     s, block = _rows_in_blocks(s, c, rows, tails[0])
     outers: list[str] = []
     for stage in (c.fold, *c.after, c.second.stage):
@@ -144,14 +144,13 @@ def blocked(
         s = s.reorder(outer, *(x for x in inside if x != outer))
     bound = s if axis is None else s.bind(block, axis)
     whole = _in_one_loop(bound, c, outers[0])
-    if whole.why("trim", outers[0]) is not None:
-        return whole, block, outers[0]
-    if not backwards:
-        return whole.trim(outers[0]), block, outers[0]
+    masked = whole.why("trim", outers[0]) is None
+    if not (backwards and (masked or tails[1] == "guard")):
+        return if_legal(whole, "trim", outers[0]), block, outers[0]
     for loop in (block, *outers):
         s = s.reverse(loop)
     bound = s if axis is None else s.bind(block, axis)
-    return _in_one_loop(bound, c, outers[0]).trim(outers[0]), block, outers[0]
+    return if_legal(_in_one_loop(bound, c, outers[0]), "trim", outers[0]), block, outers[0]
 
 
 def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.Schedule, str]:

@@ -7,10 +7,13 @@ product as they lie. A warpgroup of its own copies blocks of keys and values, ah
 
 from __future__ import annotations
 
+import math
+
 import loopir as lp
 
+from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, made_by, step
-from ..common.product_chains import Chain, blocked, factored
+from ..common.product_chains import Chain, blocked, factored, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
 GROUP_ROWS, STAGES = 64, 2
@@ -18,6 +21,8 @@ GROUP_ROWS, STAGES = 64, 2
 KEYS = ((64, (192, 128, 96, 64, 32, 16)), (128, (176, 128, 96, 64, 32, 16)), (192, (112, 96, 64, 32, 16)),
         (256, (80, 64, 48, 32, 16)))  # fmt: skip
 """Of a block, by how deep and wide the products are at most: what registers and shared memory have room for."""
+EACH_BLOCK = 24
+"""Keys whose products take as long as what there is to do for each block."""
 REGISTERS = (24, 240)
 """Of a thread that copies, and of any other."""
 HELD_SUMS = "fragment(128, 4, lambda t, v: (t // 32 * 16 + t % 32 // 4 + v // 2 * 8, t % 4 * 2 + v % 2))"
@@ -30,7 +35,8 @@ def product_chain(
     s: lp.Schedule, *, rows: int | None = None, keys: int | None = None, stages: int = STAGES
 ) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
-    over all blocks of `keys`; unless told, the largest that there is room for and that leave no part of one."""
+    over all blocks of `keys`; unless told, the largest that there is room for, and of which few elements are left over.
+    Scores after the last key are -inf."""
     found = factored(s)
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
@@ -39,9 +45,9 @@ def product_chain(
     rows = rows or _rows(s, c)
     if keys is not None:
         return _backwards_or_not(s, c, unit, rows, keys, stages)
-    keys, own = _keys(s, c), _keys(s, c, rows)
+    keys, own = _keys(s, c), _whole_keys(s, c, rows)
     made = _backwards_or_not(s, c, unit, rows, keys, stages)
-    if own != keys and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
+    if own not in (None, keys) and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
         return _backwards_or_not(s, c, unit, rows, own, stages)  # so that a mask cuts one block of each row of blocks
     return made
 
@@ -65,20 +71,78 @@ def _in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
 def _in_blocks(
     s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int, *, backwards: bool
 ) -> lp.Schedule:
-    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x", backwards=backwards)
+    tails = _tail(extent(s, c.first.row), rows), _tail(extent(s, c.first.column), keys)
+    s, c = with_scores(s, c) if tails[1] == "guard" else (s, c)
+    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x", backwards=backwards, tails=tails)
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
+    s, tiles = _operands(s, c, unit, rows, block, outer)
+    s = _in_whole_tiles(s, c, tiles, rows, block, outer)
+    s = _without_guards(s, c, tiles, block, outer) if "guard" in tails else if_legal(s, "pad", c.first.stage)
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
     for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
         s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
     s = _in_registers(s, block, outer)
     for stage in s.stages:
-        if stage not in (c.first.stage, c.second.stage):
+        if stage not in (c.first.stage, c.second.stage, *tiles):
             s = by_warpgroups(s, _inside(s, stage, block, outer)[0])
-    s, once = _first_product(s, c, unit, block, outer)
-    s, copy = _second_product(s, c, unit, outer)
+    s, once = _copied_by_boxes(s, tiles, unit, rows)
+    s = _product(s, c.first, unit, block, outer, "")
+    s = _product(s, c.second, unit, block, outer, "_ar")
     s = s.specialize_warps(outer, stages=stages, registers=REGISTERS, once=once)
-    return batched(_overlapped(s, c, copy, outer), batch)
+    return batched(_overlapped(s, c, tiles[-1], outer), batch)
+
+
+def _tail(count: int | None, size: int) -> str:
+    return "exact" if count is not None and count % size == 0 else "guard"
+
+
+def _operands(
+    s: lp.Schedule, c: Chain, unit: Unit, rows: int, block: str, outer: str
+) -> tuple[lp.Schedule, tuple[str, str, str]]:
+    """Tiles in shared memory of what the products read from memory: rows once for each block, and keys and values for
+    each block of these; as wide as whole pieces of 128 bytes, of which the rest is 0."""
+    made: list[str] = []
+    places = ((c.first, c.first.left, block), (c.first, c.first.right, outer), (c.second, c.second.right, outer))
+    if (extent(s, c.first.reduced) or 0) % unit.depth:
+        s = s.split(s.loops(c.first.stage)[-1], unit.depth)  # steps that are whole products, once tiles are padded
+    for product, operand, at in places:
+        s, copy = made_by(s, "cache_read", product.stage, operand.buffer, "shared", at=at)
+        high, width = (extent(s, x) or 0 for x in s.loops(copy)[-2:])
+        short = not made and high < rows
+        s = s.align_dim(copy, 0, rows) if short else s
+        s = s.align_dim(copy, 1, unit.piece) if width % unit.piece else s
+        s = s.pad(copy) if short or width % unit.piece else s
+        made.append(copy)
+    return s, (made[0], made[1], made[2])
+
+
+def _in_whole_tiles(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], rows: int, block: str, outer: str) -> lp.Schedule:
+    """`s` with loops over `rows` rows, and room for these, where there are fewer of them."""
+    count = extent(s, c.first.row) or rows
+    if count >= rows:
+        return s
+    for stage in (x for x in s.stages if x not in tiles):
+        (made,) = (t.buffer for t in s.accesses(stage) if t.write)
+        sizes = [getattr(n, "value", None) for n in s.buffer(made).shape]
+        if stage != s.stages[-1] and count in sizes:
+            s = s.align_dim(made, sizes.index(count), rows)
+        if extent(s, row := _inside(s, stage, block, outer)[0]) == count:
+            s = s.split(row, rows)
+    return s.simplify(drop_unit_loops=True)
+
+
+def _without_guards(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], block: str, outer: str) -> lp.Schedule:
+    """`s` with guards on what is stored alone: tiles have zeros after the last row and key, and scores -inf, so that
+    what is folded too much changes nothing."""
+    for stage in s.stages:
+        if s.reduced(stage):
+            for value in (0.0, -math.inf, math.inf):
+                s = if_legal(s, "pad", stage, value=value)
+        elif stage not in tiles:
+            row = _inside(s, stage, block, outer)[:1]
+            s = if_legal(s, "pad", stage) if stage in c.after else if_legal(s, "pad", stage, *row)
+    return s
 
 
 def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
@@ -97,19 +161,40 @@ def _unit(s: lp.Schedule, c: Chain) -> Unit:
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:
-    """The rows of a block."""
-    return 2 * GROUP_ROWS if (extent(s, c.first.row) or 0) % (2 * GROUP_ROWS) == 0 else GROUP_ROWS
+    """The rows of a block: of two warpgroups, unless that leaves many threads without a row."""
+    count = extent(s, c.first.row)
+    one, two = (-(-(count or 0) // n) * n for n in (GROUP_ROWS, 2 * GROUP_ROWS))
+    return GROUP_ROWS if count is not None and (4 * two > 5 * one or count <= GROUP_ROWS) else 2 * GROUP_ROWS
 
 
-def _keys(s: lp.Schedule, c: Chain, rows: int = 0) -> int:
-    """The keys of a block: the most of which there is room for, and at least two blocks; of `rows`, a divisor."""
+def _keys(s: lp.Schedule, c: Chain) -> int:
+    """The keys of a block: the most of which there is room for, and at least two blocks; whole ones, unless these are
+    short."""
+    whole, fitting, count = _whole_keys(s, c), _fitting(s, c), extent(s, c.first.column)
+    if whole is not None and 2 * whole >= fitting[0]:
+        return whole
+    if count is None:
+        return next(x for x in fitting if x <= 2 * GROUP_ROWS)
+    some = [x for x in fitting if count > x]
+    if not some:
+        raise lp.ScheduleError(f"{count} keys are no two blocks of {fitting[-1]}")
+    return min(some, key=lambda x: -(-count // x) * (x + EACH_BLOCK))
+
+
+def _fitting(s: lp.Schedule, c: Chain) -> tuple[int, ...]:
+    """Numbers of keys of which there is room for a block, from the largest."""
     size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
+    found = next((x for most, x in KEYS if size <= most), None)
+    if found is None:
+        raise lp.ScheduleError(f"no block of keys of {size} elements fits a multiprocessor")
+    return found
+
+
+def _whole_keys(s: lp.Schedule, c: Chain, rows: int = 0) -> int | None:
+    """The most keys of a block of which there are two whole ones or more, and that divide `rows`; None if there are
+    none."""
     count = extent(s, c.first.column) or 0
-    fitting = next((x for most, x in KEYS if size <= most), ())
-    keys = next((x for x in fitting if count % x == 0 and count > x and rows % x == 0), None)
-    if keys is None:
-        raise lp.ScheduleError(f"{count} keys of {size} elements are no whole blocks that fit a multiprocessor")
-    return keys
+    return next((x for x in _fitting(s, c) if count % x == 0 and count > x and rows % x == 0), None)
 
 
 def _inside(s: lp.Schedule, stage: str, block: str, outer: str) -> tuple[str, ...]:
@@ -122,7 +207,7 @@ def _in_registers(s: lp.Schedule, block: str, outer: str) -> lp.Schedule:
     """All that is made in a block in registers."""
     for stage in s.stages[:-1]:
         (made,) = (t for t in s.accesses(stage) if t.write)
-        if s.buffer(made.buffer).scope != "fragment":
+        if s.buffer(made.buffer).scope not in ("fragment", "shared"):
             one = made.contiguous(_inside(s, stage, block, outer)[0])  # of each row
             s = _units_first(s, made.buffer)
             s = s.set_scope(made.buffer, "fragment").set_layout(made.buffer, HELD_ROWS if one else HELD_SUMS)
@@ -136,47 +221,27 @@ def _units_first(s: lp.Schedule, buffer: str) -> lp.Schedule:
     return s if order == [*range(len(units))] else s.reorder_dims(buffer, *order)
 
 
-def _first_product(s: lp.Schedule, c: Chain, unit: Unit, block: str, outer: str) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """The first product, of rows that a block of threads copies once and of a block of keys; and that copy, if it is
-    made by boxes."""
-    stage, (i, j, k) = c.first.stage, s.loops(c.first.stage)[-3:]
-    rows, keys = extent(s, i) or 0, extent(s, j) or 0
-    s, (steps, k) = step(s, "split", k, unit.depth, tail="exact")
-    s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
-    s = s.reorder(group, steps, i, j, k).bind(group, "warpgroup").unroll(steps)
-    s, copy = _staged_tile(s, stage, c.first.left.buffer, block, rows, unit)
-    boxes = boxes_of(s, copy, unit, 1)
-    s = boxes or copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
-    s, _ = _blocks_of(s, stage, c.first.right.buffer, outer, unit)
-    turned = "_bt" if c.first.right.along else ""
-    return s.tensorize(i, f"wgmma_m64n{keys}k{unit.depth}_{unit.name}{turned}"), (copy,) if boxes is not None else ()
+def _copied_by_boxes(
+    s: lp.Schedule, tiles: tuple[str, ...], unit: Unit, rows: int
+) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """The copies of tiles by boxes; and that of rows, if it is such a copy, else it is made by all threads."""
+    once: tuple[str, ...] = ()
+    for copy in tiles:
+        s = s.set_layout(copy, swizzled(extent(s, s.loops(copy)[-2]) or 0, unit.vector))
+        boxes = boxes_of(s, copy, unit, 1)
+        if boxes is None and copy != tiles[0]:
+            raise lp.ScheduleError(f"{copy} is not copied in boxes")
+        once = (copy,) if boxes is not None and copy == tiles[0] else once
+        s = boxes or copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
+    return s, once
 
 
-def _second_product(s: lp.Schedule, c: Chain, unit: Unit, outer: str) -> tuple[lp.Schedule, str]:
-    """The second product, of what is in registers and of a block of values, and the copy of that."""
-    stage, (i, j, k) = c.second.stage, s.loops(c.second.stage)[-3:]
+def _product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str, kind: str) -> lp.Schedule:
+    """A product by warpgroups, each of its rows; of `kind` "_ar", of what it has in registers."""
+    i, j, *steps, k = _inside(s, c.stage, block, outer)
     width = extent(s, j)
-    s, (steps, k) = step(s, "split", k, unit.depth, tail="exact")
+    if not steps:
+        s, (*steps, k) = step(s, "split", k, unit.depth, tail="exact")
     s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
-    s = s.reorder(group, steps, i, j, k).bind(group, "warpgroup").unroll(steps)
-    s, copy = _blocks_of(s, stage, c.second.right.buffer, outer, unit)
-    turned = "_bt" if c.second.right.along else ""
-    return s.tensorize(i, f"wgmma_m64n{width}k{unit.depth}_{unit.name}_ar{turned}"), copy
-
-
-def _blocks_of(s: lp.Schedule, stage: str, buffer: str, outer: str, unit: Unit) -> tuple[lp.Schedule, str]:
-    """Blocks of `buffer` in shared memory, copied by boxes, and that copy."""
-    s, copy = _staged_tile(s, stage, buffer, outer, None, unit)
-    made = boxes_of(s, copy, unit, 1)
-    if made is None:
-        raise lp.ScheduleError(f"{buffer} is not copied in boxes")
-    return made, copy
-
-
-def _staged_tile(
-    s: lp.Schedule, stage: str, buffer: str, at: str, rows: int | None, unit: Unit
-) -> tuple[lp.Schedule, str]:
-    """The tile of `buffer` that `stage` reads in an iteration of `at` in shared memory, as products take it."""
-    s, copy = made_by(s, "cache_read", stage, buffer, "shared", at=at)
-    high = rows or extent(s, s.loops(copy)[-2]) or 0
-    return s.set_layout(copy, swizzled(high, unit.vector)), copy
+    s = s.reorder(group, *steps, i, j, k).bind(group, "warpgroup").unroll(steps[0])
+    return s.tensorize(i, f"wgmma_m64n{width}k{unit.depth}_{unit.name}{kind}{'_bt' if c.right.along else ''}")
