@@ -227,15 +227,16 @@ class CurrentThread:
 
     # ------------------------------------------------------------ what goes on by itself
 
-    def begins(self, kind: str, m: CheckedMemory, cell: int, writes: bool) -> None:
-        """What this thread has begun touches a cell until the thread has waited for it."""
-        group = self.agent.groups.setdefault(kind, [[]])[-1]
-        group.append((m, cell, writes))
+    def begins(self, kind: str, m: CheckedMemory, cells: Sequence[int], writes: bool) -> None:
+        """What this thread has begun touches these cells until the thread has waited for it."""
+        group, me = self.agent.groups.setdefault(kind, [[]])[-1], self.me()
+        group += [(m, cell, writes) for cell in cells]
         if writes:
-            m.filling[cell] = PendingWrite(self.me(), kind, group)
-        else:
-            me = self.me()
-            m.read_by.setdefault(cell, []).append(AccessRecord(me.block, me.agent, me.step, me.thread, kind))
+            m.filling.update(dict.fromkeys(cells, PendingWrite(me, kind, group)))
+            return
+        reader = AccessRecord(me.block, me.agent, me.step, me.thread, kind)
+        for cell in cells:
+            m.read_by.setdefault(cell, []).append(reader)
 
     def ends(self) -> None:
         """This thread has come to its end, and with its block goes the shared memory that its stores read."""
@@ -349,26 +350,41 @@ class CheckedMemory:
             self.on_write(self, cell)
         self.cells[cell] = value
 
-    def taken(self, at: tuple[int, ...], kind: str, only: bool = True) -> Any:
-        """The element for an instruction; one of an asynchronous `kind` goes on reading it, if that is `only` read."""
-        value = self.load(at, kind=kind)
+    def taken_all(self, cells: Sequence[int], kind: str, only: bool = True) -> list[Any]:
+        """These cells for an instruction; one of an asynchronous `kind` goes on reading what is `only` read."""
+        values = self._read_all(cells, kind)
         if kind in ("products", "stores"):
-            cell = self.cell(at)
-            self.require_published(cell, at)
+            for cell in cells:
+                self.require_published(cell, (cell,))
             if only:
-                self.who.begins(kind, self, cell, writes=False)
-        return value
+                self.who.begins(kind, self, cells, writes=False)
+        return values
 
-    def given(self, at: tuple[int, ...], value: Any, kind: str, slot: MBarrierState | None = None) -> None:
-        """What an instruction makes of the element; one of an asynchronous `kind` does it some time later, bytes when
-        the turn of barrier `slot` is over."""
-        self.store(at, value, kind=kind)
+    def _read_all(self, cells: Sequence[int], kind: str) -> list[Any]:
+        if self.on_read is None and cells and min(cells) >= 0 and max(cells) < len(self.cells):
+            if self.who.active and not (self.private and not self.filling):
+                for cell in cells:
+                    self.log_read(cell, (cell,), kind)
+            here = self.cells
+            values = [here[cell] for cell in cells]
+            if not any(x is None for x in values):
+                return values
+        return [self.load((cell,), kind=kind) for cell in cells]
+
+    def given_all(
+        self, places: Sequence[tuple[int, ...]], values: Sequence[Any], kind: str, slot: MBarrierState | None = None
+    ) -> None:
+        """What an instruction makes of the elements at `places`; one of an asynchronous `kind` does it some time later,
+        bytes when the turn of barrier `slot` is over."""
+        for at, value in zip(places, values, strict=True):
+            self.store(at, value, kind=kind)
         if kind == "bytes":
             assert slot is not None
-            me, cell = self.who.me(), self.cell(at)
-            self.writes[cell] = AccessRecord(me.block, slot.number, slot.turns, me.thread, kind)
+            me = self.who.me()
+            filled = AccessRecord(me.block, slot.number, slot.turns, me.thread, kind)
+            self.writes.update(dict.fromkeys(map(self.cell, places), filled))
         elif kind:
-            self.who.begins(kind, self, self.cell(at), writes=True)
+            self.who.begins(kind, self, [self.cell(at) for at in places], writes=True)
 
     def require_published(self, cell: int, at: tuple[int, ...]) -> None:
         """A Fault unless a fence came after what threads wrote here, which only then is seen by what goes on itself."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from loopir.interp.array_meaning import array_meaning
 from loopir.interp.checked_memory import CheckedMemory, Fault, MBarrierState
 from loopir.interp.to_python import compiled
 from loopir.ir.grammar import LANES, Arg, Fragment, Int
@@ -41,38 +42,75 @@ def perform(
     memory has arrived when a phase of the mbarrier `slot` completes.
     """
     boxes = boxes or {}
-    spans = [span for _, span in boxes.values()]
+    span = next((span for _, span in boxes.values()), None)
+    held: dict[str, list[Any]] = {}
+    for n, a in enumerate(fn.meaning.args):
+        whole = held[a.buffer.name] = [None] * prod(_shape(a))
+        for lane, cells in enumerate(lanes if a.access != "out" else ()):
+            enter(lane)
+            m, begin = cells[n]
+            if (corner := boxes.get(a.buffer.name)) is not None:
+                whole[:] = [m.zero if x is None else m.peek(x) for _, x in _boxed(_shape(a), m, corner[0])]
+                continue
+            numbers, at = _supplied(fn, n, lane, begin, words.get(a.buffer.name), span)
+            for number, value in zip(numbers, m.taken_all(at, fn.asynchronous, a.access == "in"), strict=True):
+                whole[number] = value
+    held |= _computed(fn, domain, held)
+    for n, a in enumerate(fn.meaning.args):
+        whole = held[a.buffer.name]
+        for lane, cells in enumerate(lanes if a.access != "in" else ()):
+            enter(lane)
+            m, begin = cells[n]
+            if (corner := boxes.get(a.buffer.name)) is not None:
+                inside = [(x, v) for (_, x), v in zip(_boxed(_shape(a), m, corner[0]), whole) if x is not None]
+                m.given_all([x for x, _ in inside], [v for _, v in inside], fn.asynchronous)
+                continue
+            numbers, at = _supplied(fn, n, lane, begin, words.get(a.buffer.name), span)
+            m.given_all([(cell,) for cell in at], [whole[k] for k in numbers], fn.asynchronous, slot)
+
+
+def _computed(fn: Instruction, domain: str, held: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """What the meaning of `fn` writes, by operand, row after row, from what the operands hold."""
+    known = array_meaning(fn, domain)
+    read = [held[a.buffer.name] for a in fn.meaning.args if a.access != "out"]
+    if known is not None and not any(x is None for cells in read for x in cells):
+        return known(held)
     run = _Run()
-    for n, a in enumerate(fn.meaning.args):
-        whole = run.memory[a.buffer.name] = _Operand(a.buffer.name)
+    for a in fn.meaning.args:
+        operand = run.memory[a.buffer.name] = _Operand(a.buffer.name)
         if a.access != "out":
-            word = words.get(a.buffer.name)
-            for lane, cells in enumerate(lanes):
-                enter(lane)
-                m, begin = cells[n]
-                if a.buffer.name in boxes:
-                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
-                        whole.store(element, m.zero if there is None else m.peek(there))
-                    continue
-                for element, cell in (
-                    _box_rows(a, begin, spans[0]) if spans else operand_elements(fn, a, lane, begin, word)
-                ):
-                    whole.store(element, m.taken((cell,), fn.asynchronous, a.access == "in"))
+            operand.values.update(zip(_every(_shape(a)), held[a.buffer.name], strict=True))
     compiled(fn.meaning, domain).entry(run)
-    for n, a in enumerate(fn.meaning.args):
-        if a.access != "in":
-            for lane, cells in enumerate(lanes):
-                enter(lane)
-                m, begin = cells[n]
-                if a.buffer.name in boxes:
-                    for element, there in _boxed(_shape(a), m, boxes[a.buffer.name][0]):
-                        if there is not None:
-                            m.given(there, run.memory[a.buffer.name].peek(element), fn.asynchronous)
-                    continue
-                found = operand_elements(fn, a, lane, begin, words.get(a.buffer.name))
-                for element, cell in _box_rows(a, begin, spans[0]) if spans else found:
-                    value = run.memory[a.buffer.name].peek(element)
-                    m.given((cell,), value, fn.asynchronous, slot)
+    return {
+        a.buffer.name: [run.memory[a.buffer.name].peek(at) for at in _every(_shape(a))]
+        for a in fn.meaning.args
+        if a.access != "in"
+    }
+
+
+def _supplied(
+    fn: Instruction, n: int, lane: int, begin: int, word: int | None, span: int | None
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The elements of operand `n` that `lane` supplies or receives, numbered row after row, and their offsets."""
+    a = fn.meaning.args[n]
+    if span is not None or (word is not None and a.buffer.name not in fn.pointers):
+        return _numbered(fn, n, lane, begin, word, span)  # where they lie, the address tells, too
+    numbers, at = _numbered(fn, n, lane, 0, word, None)
+    return numbers, [begin + x for x in at]
+
+
+@lru_cache(maxsize=4096)
+def _numbered(
+    fn: Instruction, n: int, lane: int, begin: int, word: int | None, span: int | None
+) -> tuple[Sequence[int], Sequence[int]]:
+    a = fn.meaning.args[n]
+    shape = _shape(a)
+    found = list(operand_elements(fn, a, lane, begin, word) if span is None else _box_rows(a, begin, span))
+    if not found:
+        return (), ()
+    elements = np.array([element for element, _ in found])
+    numbers: list[int] = np.ravel_multi_index(tuple(elements.T), shape).ravel().tolist()
+    return numbers, [cell for _, cell in found]
 
 
 def elements_per_run(shape: tuple[int, ...], run: int) -> tuple[int, ...]:

@@ -81,6 +81,5 @@ def forget_answers() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("loopir."):
             for value in list(vars(module).values()):
-                clear = getattr(value, "cache_clear", None)
-                if callable(clear):
+                if callable(value) and callable(clear := getattr(value, "cache_clear", None)):
                     clear()
