@@ -20,6 +20,7 @@ from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
 from loopir.analysis.dependence.depend import dependences
 from loopir.errors import LoopirError, ScheduleError, VerifyError
+from loopir.ir.folded_text import folded_text
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.printer import Source, text
 from loopir.ir.recursion import deep
@@ -298,7 +299,7 @@ class Schedule(Methods):
     # ------------------------------------------------------------ as seen
 
     def __str__(self) -> str:
-        return text(self._func).rstrip("\n")
+        return folded_text(self._func)
 
     def __repr__(self) -> str:
         return str(self)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loopir.ir.grammar import Func, Loop, Reduce, Store
+from loopir.ir.folded_text import fold_lines
+from loopir.ir.grammar import Func, Loop
 from loopir.ir.printer import Line, lines
 from loopir.show.estimate import TYPICAL
 from loopir.show.margins import margins
@@ -40,32 +41,9 @@ def rows(func: Func, sizes: Mapping[str, int] | None = None) -> list[Row]:
 
 def folded_rows(every: Sequence[Row], depth: int) -> list[Row]:
     """`every` line that stands in fewer than `depth` loops; a line for what is left out at each place."""
-    out: list[Row] = []
-    heads: list[int] = []
-    left_out: list[Line] = []
-    for row in every:
-        while heads and heads[-1] >= row.line.depth:
-            heads.pop()
-        if len(heads) < depth:
-            out += _ellipsis(left_out)
-            left_out = []
-            out.append(row)
-        else:
-            left_out.append(row.line)
-        if row.cells:
-            heads.append(row.line.depth)
-    return [*out, *_ellipsis(left_out)]
-
-
-def _ellipsis(left_out: Sequence[Line]) -> list[Row]:
-    """One line for those that are left out, with the stages in them."""
-    if not left_out:
-        return []
-    stages = dict.fromkeys(x.node.label for x in left_out if isinstance(x.node, Store | Reduce))
-    number = sum(x.node is not None for x in left_out)  # without what a long line goes on with
-    count = f"{number} line{'s' * (number != 1)}"
-    what = f"...  # {count}{': ' if stages else ''}{', '.join(stages)}"
-    return [Row(Line(left_out[0].depth, what, None), None, ())]
+    row_of = {id(row.line): row for row in every}
+    shown = fold_lines([row.line for row in every], depth)
+    return [row_of.get(id(line)) or Row(line, None, ()) for line in shown]
 
 
 def taken_at(func: Func, sizes: Mapping[str, int] | None = None) -> str:

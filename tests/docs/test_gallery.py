@@ -29,7 +29,11 @@ def test_a_program_is_right(name: str) -> None:
     """Sums of up to 1,000 terms in float32 are off by at most 1,000 units of 2 ** -24 of their size."""
     module, n = gallery.load(name), 16
     arrays = module.inputs(n, np.random.default_rng(1))
-    kernel = gallery.scheduled(module, n).build("llvm")
+    s = gallery.scheduled(module, n)
+    lines = str(s).splitlines()
+    assert len(lines) < 300
+    assert max(map(len, lines)) < 120
+    kernel = s.build("llvm")
     assert gallery.error(module, arrays, gallery.outputs(kernel, arrays)) < 1000 * 2.0**-24
 
 

@@ -365,6 +365,8 @@ class _Reader(Declarations):
                 if not isinstance(load, Load):
                     self.fail(s, "what is prefetched is an element: prefetch(A[i])")
                 return (Prefetch(load),)
+            case ast.Expr(value=ast.Constant(value=x)) if x is ...:
+                self.fail(s, "... stands for lines that were left out of this text; lp.text(s.func) has them all")
             case _:
                 self.fail(s, _INSTEAD.get(type(s), _STATEMENTS))
 
