@@ -131,6 +131,7 @@ def __getattr__(name: str) -> Any:
         if name not in tensor.__all__:
             close = get_close_matches(name, __dir__(), n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else "see dir(loopir)"
+            hint = load("loopir.tensor.other_names").function_instead(name) or hint
             raise AttributeError(f"loopir has no {name!r}; {hint}")
         value = getattr(tensor, name)
     globals()[name] = value

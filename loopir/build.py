@@ -35,7 +35,7 @@ from loopir.loading import load
 from loopir.lower import pipeline
 from loopir.lower.common.insert_bounds_checks import describe_tests
 from loopir.lower.common.record_faults import fault_sites, in_text_order
-from loopir.lower.target import TARGETS, require_arch
+from loopir.lower.target import TARGETS, no_target, require_arch
 from loopir.machines import Cpu, Machine, cpu_like, machine, nearest
 from loopir.runtime.arrays import ArgSpec, Bound, Signature
 from loopir.runtime.bounds_report import Checked, Located
@@ -218,7 +218,7 @@ def resolve_target(target: str) -> str:
             return "llvm"
         return "cuda"
     if target != "interpret" and target not in TARGETS:
-        raise TargetError(f"there is no target {target!r}; there are {', '.join(TARGETS)}, interpret and auto")
+        raise no_target(target)
     return target
 
 

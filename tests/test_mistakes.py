@@ -112,7 +112,37 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: S.build("interpret")(*ONES, out=ONES[0]), TypeError, "one array, not a tuple, is given"),
     (lambda: S.build("interpret")(ONES[0].tolist(), ONES[1]), TypeError, "A is a list; a kernel takes arrays"),
     (lambda: S.build("interpret")(ONES[0], b=ONES[1]), TypeError, "compute_C has no argument 'b'; it takes A, B"),
+    # ---- habits from NumPy, torch and TVM
+    (lambda: A.view(64, n), AttributeError, r"A float32\[n, 64\] has no 'view'; .reshape changes the shape"),
+    (lambda: A.relu(), AttributeError, r"has no 'relu'; lp.relu is a function: lp.relu\(x\)"),
+    (lambda: A.to("float16"), AttributeError, r"has no 'to'; .astype\(\"float32\"\) converts"),
+    (lambda: A.numpy(), AttributeError, "it has no elements until its kernel is called"),
+    (lambda: A.cuda(), AttributeError, r"lp.Schedule\(x\).build\(\"cuda\"\) is for the GPU"),
+    (lambda: A.smu(), AttributeError, "has no 'smu'; did you mean lp.sum"),
+    (lambda: C.op.axis, AttributeError, r"a step of a Schedule takes the name of a loop: s.split\(\"i\", 4\)"),
+    (lambda: lp.cat([A, A]), AttributeError, "loopir has no 'cat'; lp.concatenate joins tensors"),
+    (lambda: lp.float32, AttributeError, r"a type is named by a string: \"float32\""),
+    (lambda: lp.max(A, B), lp.ExprError, "of two tensors lp.maximum is"),  # pyright: ignore[reportArgumentType]
+    (lambda: A[A > 0], TypeError, r"an index is an integer; lp.where\(mask, a, b\) takes a mask"),
+    (lambda: lp.placeholder((n * 2.5,), name="x"), TypeError, "n is an index, a whole number, and 2.5 is none"),
+    (lambda: S.split(k, 4), TypeError, r'loops, stages and buffers go by name: "k"'),  # pyright: ignore
+    (lambda: S.reorder(["i", "k"]), TypeError, r'written one by one: reorder\("i", "k"\)'),  # pyright: ignore
+    (lambda: S.build("cpu"), lp.TargetError, "there is no target 'cpu'; .*; the CPU is llvm"),
+    (lambda: S.build("interpret")(*ONES, out=(np.ones((4, 32)),)), TypeError, "make one of float32, which is filled"),
+    (lambda: S.build("interpret")(ONES[0] * 1j, ONES[1]), TypeError, "complex.*copies of its .real and .imag"),
+    # ---- nests
+    (lambda: nest("b[i] = a[i][0]"), lp.ParseError, r"in one bracket: a\[i, j\], not a\[i\]\[j\] .*line 3"),
+    (lambda: nest("b[i] = len(a)"), lp.ParseError, 'the size of a dimension is a parameter, n: "size".*line 3'),
+    (lambda: nest("b[i // 2] = a[i / 2]"), lp.ParseError, r"write // for /; .*line 3"),
+    (lambda: nest("b[i] = sqr(a[i])"), lp.ParseError, "'sqr' is no operation of one element; did you mean .*sqrt"),
+    (lambda: nest("print(a[i])"), lp.ParseError, "a statement is a for, .*line 3"),
+    (lambda: nest("b[i] = a[i]\n        ..."), lp.ParseError, r"lines that were left out of this text; lp\.text"),
 ]
+
+
+def nest(statement: str) -> lp.Func:
+    """A nest with this statement in a loop, on its third line."""
+    return lp.parse(f'def f(a: "float32[8]", b: "out float32[8]"):\n    for i in range(8):\n        {statement}\n')
 
 
 @pytest.mark.parametrize(("wrong", "error", "told"), MISTAKES, ids=[told[:40] for *_, told in MISTAKES])
@@ -121,8 +151,12 @@ def test_a_mistake_is_told(wrong: Callable[[], Any], error: type[Exception], tol
         wrong()
 
 
-def test_there_are_forty_of_them() -> None:
-    assert len(MISTAKES) >= 40
+def test_there_are_ninety_of_them() -> None:
+    assert len(MISTAKES) >= 90
+
+
+def test_where_chooses_in_a_nest_as_in_an_expression() -> None:
+    assert nest("b[i] = lp.where(a[i] > 0.0, a[i], 0.0)") == nest("b[i] = select(a[i] > 0.0, a[i], 0.0)")
 
 
 INSIDE = (

@@ -151,7 +151,9 @@ def dtype(spec: DTypeLike) -> DType:
         names = ", ".join(BY_NAME)
         if "complex" in str(spec):
             raise TypeError(COMPLEX) from None
-        raise TypeError(f"{spec!r} is not an element type of loopir; there are {names}") from None
+        last = str(spec).rpartition(".")[2]
+        hint = f'write "{last}"' if last in BY_NAME else f"there are {names}"
+        raise TypeError(f"{spec!r} is not an element type of loopir; {hint}") from None
 
 
 def promote(a: DType, b: DType) -> DType:

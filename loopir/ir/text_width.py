@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 WIDTH = 119
 """The longest line of a printed nest."""
-LEAST = 40
+LEAST = 28
 """What a deeply nested line has room for, whatever the width."""
 FULL_ENOUGH = 0.3
 """The part of a line that is filled, at least, before it is broken at an outer bracket."""

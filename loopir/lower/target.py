@@ -40,13 +40,19 @@ LLVM = Target("llvm", frozenset({"parallel"}), hints=True, branches=True)
 TARGETS = {t.name: t for t in (CUDA, LLVM)}
 
 
+def no_target(name: str) -> TargetError:
+    """The error for a target of that name, with those there are."""
+    meant = {"cpu": "; the CPU is llvm", "gpu": "; the GPU is cuda"}.get(name.lower(), "")
+    return TargetError(f"there is no target {name!r}; there are {', '.join(TARGETS)}, interpret and auto{meant}")
+
+
 def target(name: str, gpu: Machine | None = None) -> Target:
     """The target called `name`, with the limits of `gpu`, or of the machine that schedules are made for.
 
     Raises TargetError, with those there are, if there is none.
     """
     if name not in TARGETS:
-        raise TargetError(f"there is no target {name!r}; there are {', '.join(TARGETS)}, interpret and auto")
+        raise no_target(name)
     return TARGETS[name] if name != CUDA.name else _with_limits(gpu or machine())
 
 

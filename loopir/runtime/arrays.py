@@ -394,7 +394,12 @@ def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSp
 
 def _typed(t: BorrowedArray, a: ArgSpec) -> BorrowedArray:
     if t.dtype != a.dtype:
-        raise TypeError(f"{a.name} holds {t.dtype}, and the kernel takes {a.dtype}; convert it with astype")
+        cure = "convert it with astype"
+        if a.access == "out":
+            cure = f"make one of {a.dtype}, which is filled"
+        elif str(t.dtype).startswith("complex"):
+            cure = "pass copies of its .real and .imag as two arrays"
+        raise TypeError(f"{a.name} holds {t.dtype}, and the kernel takes {a.dtype}; {cure}")
     return t
 
 

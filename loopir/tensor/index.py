@@ -70,6 +70,10 @@ class IndexExpr:
             b, symbols = other.ix, {**self.symbols, **other.symbols}
         elif isinstance(other, int) and not isinstance(other, bool):
             b, symbols = Int(other), self.symbols
+        elif isinstance(other, float):
+            raise TypeError(
+                f"{self!r} is an index, a whole number, and {other!r} is none; lp.cast({self!r}, 'float32') is a value"
+            )
         else:
             return NotImplemented
         out = fn(b, self.ix) if swap else fn(self.ix, b)
@@ -133,7 +137,7 @@ class IndexExpr:
     def __index__(self) -> int:
         raise TypeError(
             f"{self!r} is no number until the kernel is called: range, int and lists take numbers; a loop over it is "
-            "written with lp.compute, lp.reduce_axis or @lp.func"
+            "written with lp.compute, lp.reduce_axis or @lp.func, where a size is a parameter, n: 'size'"
         )
 
     __int__ = __index__

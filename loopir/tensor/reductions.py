@@ -101,7 +101,8 @@ def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
     for a in given:
         if not isinstance(a, int) or not -rank <= a < rank:
             known = f", or a dimension from {-rank} to {rank - 1}" if rank else ""
-            raise ExprError(f"{name} over axis {a!r} of {e.described()}; an axis is a reduce_axis{known}")
+            two = f"; of two tensors lp.{name}imum is" if isinstance(a, Expr) and name in ("max", "min") else ""
+            raise ExprError(f"{name} over axis {a!r} of {e.described()}; an axis is a reduce_axis{known}{two}")
         out.append(a % rank)
     if len(set(out)) != len(out):
         raise ExprError(f"{name} over axes {tuple(given)}: an axis is named twice")

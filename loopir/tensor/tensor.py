@@ -27,6 +27,7 @@ from loopir.tensor.core import (
 )
 from loopir.tensor.index import OPERATORS, dimension, require_name, unique
 from loopir.tensor.nest import to_func
+from loopir.tensor.other_names import method_instead
 from loopir.tensor.views import Views
 
 
@@ -56,6 +57,14 @@ class Tensor(Views):
         def var(
             self, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2, mean: Any = None
         ) -> Tensor: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            instead = method_instead(name, self.functions)
+            raise AttributeError(f"{self.described()} has no {name!r}; {instead}", name=name, obj=self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: Any) -> Any:
         """A number of NumPy's with an operator; whatever else NumPy is asked to do with a tensor, it cannot."""

@@ -79,7 +79,8 @@ class Views(Expr):
 
     def _gatherer(self, k: Expr) -> Any:
         if not k.dtype.is_integer:
-            raise TypeError(f"{self.described()} is indexed by {k.described()}; an index is an integer")
+            mask = "; lp.where(mask, a, b) takes a mask" if k.dtype.kind == "bool" else ""
+            raise TypeError(f"{self.described()} is indexed by {k.described()}; an index is an integer{mask}")
         return stage_reduction(k)
 
     def _fixed(self, k: Any, size: Index, d: int) -> Index:

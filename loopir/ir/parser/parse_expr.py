@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal, NoReturn, SupportsIndex
 
 from loopir.ir.dtypes import BY_NAME, DType, bool_, dtype
@@ -42,6 +43,13 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import REGISTRY
 
 Sort = Literal["index", "cond", "value", "literal"]
+_CALLS_INSTEAD = {
+    "len": 'the size of a dimension is a parameter, n: "size", of a: "float32[n]"',
+    "range": "a loop over a range is a statement of its own: for i in range(n)",
+    "print": 's.build("interpret", watch="a") prints what is written to a',
+    "sum": "a sum is a loop: total = float32(0), then total += a[i] under for i in range(n)",
+}
+"""What is written for functions of Python that a nest does not have."""
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.Pow: "pow",
@@ -181,7 +189,7 @@ class Expressions:
         if name == "sub":
             return Add(a, Int(-b.value)) if isinstance(b, Int) else Add(a, Mul(Int(-1), b))
         if name not in _INDEX:
-            self.fail(node, "an index is made with + - * // % ^ only; for a value, cast it: float32(i)")
+            self.fail(node, "an index is made with + - * // % ^ only: write // for /; for a value, cast it: float32(i)")
         if name in ("floordiv", "mod") and isinstance(b, Int) and b.value <= 0:
             self.fail(node, f"an index is divided by {b.value}; the divisor has to be positive")
         return _INDEX[name](a, b)
@@ -217,6 +225,8 @@ class Expressions:
             self.fail(node, f"{ast.unparse(node)} is a whole array; name an element of it, such as A[i]")
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         b = self.names.buffers.get(name)
+        if isinstance(node.value, ast.Subscript):
+            self.fail(node, "an element of several dimensions has its subscripts in one bracket: a[i, j], not a[i][j]")
         if b is None:
             known = ", ".join(self.names.buffers) or "none"
             self.fail(node, f"{name!r} is no array known here; there are {known}")
@@ -341,13 +351,15 @@ class Expressions:
     def call(self, node: ast.expr, name: str, args: Sequence[ast.expr], context: DType | None) -> Value:
         if name in BY_NAME and len(args) == 1:
             return self.converted(args[0], dtype(name))
-        if name == "select" and len(args) == 3:
+        if name in ("select", "where") and len(args) == 3:
             return Select(self.cond(args[0]), *self.arguments(node, args[1:], context))
         if name in ("cond", "truth"):
             return IndexToValue(self.cond(node), context or bool_)
         if name in REGISTRY:
             return self.op(node, name, args, context)
-        self.fail(node, f"{name!r} is no operation; there are {', '.join(sorted(REGISTRY))}, select, and the dtypes")
+        close = get_close_matches(name, [*REGISTRY, "select", *BY_NAME], n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "exp, sqrt, maximum and so on are, as in dir(lp)"
+        self.fail(node, _CALLS_INSTEAD.get(name, f"{name!r} is no operation of one element; {hint}"))
 
     def converted(self, node: ast.expr, to: DType) -> Value:
         match self.sort(node):

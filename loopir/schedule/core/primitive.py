@@ -10,7 +10,7 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
@@ -110,6 +110,15 @@ def lookup(name: str) -> Callable[..., Func]:
     return PRIMITIVES[name]
 
 
+def _cure(name: str, hint: Any, wrong: object) -> str:
+    """How an argument that is a name is written."""
+    if hint is not str:
+        return ""
+    if isinstance(wrong, list | tuple) and wrong:
+        return f"; names are written one by one: {name}({', '.join(spell(w) for w in cast(Sequence[object], wrong))})"
+    return '; loops, stages and buffers go by name: "k"'
+
+
 def _conform(name: str, bound: inspect.BoundArguments, hints: dict[str, Any]) -> None:
     """Check each argument against its annotation, in place: counts become int, lists become tuples."""
     for key, value in bound.arguments.items():
@@ -120,7 +129,8 @@ def _conform(name: str, bound: inspect.BoundArguments, hints: dict[str, Any]) ->
             given = tuple(conform(v, hints[key]) for v in value) if many else conform(value, hints[key])
         except TypeError:
             wrong = next((v for v in value if not _fits(v, hints[key])), value) if many else value
-            raise TypeError(f"{name}: {key} is {spell_hint(hints[key])}, not {spell(wrong)}") from None
+            cure = _cure(name, hints[key], wrong)
+            raise TypeError(f"{name}: {key} is {spell_hint(hints[key])}, not {spell(wrong)}{cure}") from None
         except ValueError:
             one_of = join_names(spell(a) for a in typing.get_args(hints[key]))
             raise ScheduleError(f"{key} is one of {one_of}, not {spell(value)}", suggestion=f"{key}={one_of}") from None
