@@ -26,15 +26,23 @@ import loopir as lp
 from loopir.frontend.torch import backend
 
 
+IDLE, CALLS = 0.03, 5
+"""Seconds before each turn, in which the threads of another library go to sleep that spin after its calls, and would
+take a core from the next one's; and the calls of a turn, after one that is not counted."""
+
+
 def medians(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
     """Median milliseconds of each call: rounds in which each has its turn, until the seconds are over."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(next(iter(taken.values()))) < 3:
         for name, call in calls.items():
-            start = time.perf_counter()
+            time.sleep(IDLE)
             call()
-            taken[name].append(1e3 * (time.perf_counter() - start))
+            for _ in range(CALLS):
+                start = time.perf_counter()
+                call()
+                taken[name].append(1e3 * (time.perf_counter() - start))
     return {name: statistics.median(ms) for name, ms in taken.items()}
 
 

@@ -21,6 +21,7 @@ from loopir.ir.dtypes import DType, float32
 from loopir.tensor.core import as_expr, cast, common_type, stage_reduction
 from loopir.tensor.functions import maximum, minimum, pad, sum as total, where
 from loopir.tensor.index import reduce_axis
+from loopir.tensor.reductions import stored_if_costly
 from loopir.tensor.tensor import Tensor, compute, divide, real_type
 
 __all__ = [
@@ -55,7 +56,8 @@ def _window_count(what: str, e: Tensor, d: int, size: Any, reach: int, stride: i
 
 
 def _bordered(e: Tensor, widths: Sequence[tuple[int, int]], value: float) -> Tensor:
-    """`e` with a border in its dimensions of space, stored."""
+    """`e` with a border in its dimensions of space, stored; without one before, if it is costly."""
+    e = stored_if_costly(e)
     return pad(e, [(0, 0), (0, 0), *widths], value).named("padded") if any(map(any, widths)) else e
 
 

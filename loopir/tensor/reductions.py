@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Index, IndexToValue, Int, Monoid, Op, Param, Value, Var
+from loopir.ir.grammar import Const, Index, IndexToValue, Int, Load, Monoid, Op, Param, Value, Var
 from loopir.ir.ops import MONOIDS
 from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import (
@@ -57,14 +57,24 @@ def _symbolic(axis: Axis) -> bool:
     )
 
 
+MANY_LOADS = 4
+"""Loads of an element, from more of which on it is not worth to be computed for each of its readers."""
+
+
+def is_costly(value: Value) -> bool:
+    """Whether `value` calls a function of real numbers, or loads many elements: a normalization, a concatenation."""
+    found = list(nodes(value))
+    loads = sum(isinstance(n, Load) for n in found)
+    return loads > MANY_LOADS or any(isinstance(n, Op) and n.fn.ulp > 0 for n in found)
+
+
 def stored_if_costly(e: Expr) -> Any:
-    """`e`, stored first if it calls a function of real numbers: for what is read many times, as by a product.
+    """`e`, stored first if an element of it is costly: for what is read many times, as by a product.
 
     Whatever else reads `e` reads what is stored then.
     """
     e = stage_reduction(e)
-    probe = e.at(tuple(Var(unique("i")) for _ in e.dims))
-    costly = any(isinstance(n, Op) and n.fn.ulp > 0 for n in nodes(probe))
+    costly = is_costly(e.at(tuple(Var(unique("i")) for _ in e.dims)))
     return as_stage(e, "t") if costly and not store(e) else e
 
 

@@ -72,10 +72,12 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
 
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with what `stage`, a sum over one loop of products of two factors, computes of an operand as a matrix of its
-    own: once for each element, and not for each product. `s` itself if it computes nothing of them."""
+    own: once for each element, and not for each product; so, too, an operand that is read by quotients and remainders,
+    as heads that are merged. `s` itself if there is nothing of either kind."""
     sides = _sides(s, stage)
     for side in sides if sides is not None else ():
-        if len(side) == 1 and side[0].buffer in multiplied(s, stage):
+        affine = all(t.strides.get(x, 0) is not None for t in side for x in s.loops(stage))
+        if affine and len(side) == 1 and side[0].buffer in multiplied(s, stage):
             continue
         names, loops = _matrix(s, stage, side)
         if s.why("reindex", stage, names, *loops) is None:

@@ -70,7 +70,8 @@ def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:
 
 
 def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
-    """`s`, the stage that folds, and the stage that takes its sums one by one: a copy, if what reads them folds, too.
+    """`s`, the stage that folds, and the stage that takes its sums one by one: a copy, if what reads them folds, too,
+    or if several stages do.
 
     A loop over outputs that counts groups, too, is cut in both, into groups and what is in one; it is read off an
     operand that moves only every so many iterations of it.
@@ -79,8 +80,8 @@ def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
     after = s.stages[s.stages.index(stage) + 1 :]
     out = after[0] if after else stage
     written = {t.buffer for t in s.accesses(stage) if t.write}
-    reads = any(t.buffer in written and not t.write for t in s.accesses(out))
-    if not reads or s.reduced(out) or len(s.loops(out)) < len(free):
+    users = {x for x in after for t in s.accesses(x) if t.buffer in written and not t.write}
+    if users != {out} or s.reduced(out) or len(s.loops(out)) < len(free):
         s = s.cache_write(stage, "global")
         out, (stage,) = stage, s.last.stages
     for n, loop in enumerate(free):

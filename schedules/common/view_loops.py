@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import loopir as lp
 
@@ -57,30 +58,32 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     over, touches = s.reduced(stage), s.accesses(stage)
     for outer, inner in pairwise(s.loops(stage)):
-        size = extent(s, inner)
-        if size is None or (over and not {outer, inner} <= {*over}) or s.loop(outer).kind != "serial":
+        if (over and not {outer, inner} <= {*over}) or s.loop(outer).kind != "serial":
             continue
-        strides = [[getattr(t.strides.get(x), "value", None) for x in (outer, inner)] for t in touches]
-        alike = all(a is not None and b is not None and a == size * b for a, b in strides)
-        if alike and s.why("fuse", outer, inner) is None:
+        if all(_goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
             return outer, inner
     return None
 
 
 def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
-    """Two neighbouring loops of `stage` that all that it reads finds as one, or of which the outer one runs once and
-    finds nothing."""
-    loops = s.loops(stage)
-    reads = [
-        d for t in s.accesses(stage) if not t.write for d in t.text.partition("[")[2].removesuffix("]").split(", ")
-    ]
-    for outer, inner in pairwise(loops):
-        named = [d for d in reads if re.search(rf"\b({outer}|{inner})\b", d)]
-        added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for d in named)
-        as_one = bool(named) and all(_as_one(s, d, outer, inner) for d in named)
+    """Two neighbouring loops of `stage` that it reads a buffer by as one, and all others by as one or one after the
+    other, or of which the outer one runs once and finds nothing."""
+    reads = [(t, t.text.partition("[")[2].removesuffix("]").split(", ")) for t in s.accesses(stage) if not t.write]
+    for outer, inner in pairwise(s.loops(stage)):
+        named = [(t, [d for d in dims if re.search(rf"\b({outer}|{inner})\b", d)]) for t, dims in reads]
+        named = [(t, dims) for t, dims in named if dims]
+        added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for _, dims in named for d in dims)
+        found = [all(_as_one(s, d, outer, inner) for d in dims) for _, dims in named]
+        as_one = any(found) and all(x or _goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
         if (added or as_one) and s.why("fuse", outer, inner) is None:
             return outer, inner
     return None
+
+
+def _goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
+    """Whether the elements of `touch` lie as far apart across the end of `inner` as along it."""
+    size, strides = extent(s, inner), [getattr(touch.strides.get(x), "value", None) for x in (outer, inner)]
+    return size is not None and None not in strides and strides[0] == size * strides[1]
 
 
 def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:

@@ -17,10 +17,11 @@ from torch.fx.node import map_arg
 
 from loopir.build import Schedule, build
 from loopir.frontend.torch.row import OPERATORS, AtenRow, Unsupported
-from loopir.frontend.torch.translate import Input, Translation, dense_order, is_costly
+from loopir.frontend.torch.translate import Input, Translation, dense_order
 from loopir.loading import load
 from loopir.runtime.call import Kernel
 from loopir.tensor import functions as f
+from loopir.tensor.reductions import is_costly
 from loopir.tensor.tensor import Tensor
 
 PARTIAL_VIEWS = frozenset((
@@ -69,7 +70,7 @@ def translate(graph: fx.Graph) -> PieceProgram:
             if node in bases:
                 stored.append(Stored(node, dense_order(node.meta["val"])))
                 outputs.append(_store_result(made, node, stored[-1].order, outputs))
-            elif isinstance(value, Tensor) and _readers(node) > 1 and is_costly(value):
+            elif isinstance(value, Tensor) and _readers(node) > 1 and is_costly(value.element):
                 made.values[node] = value.named(made.names.identifier(node.name, "t"))
     messages = tuple(dict.fromkeys(r.message for r in made.requirements))
     if made.requirements:

@@ -20,9 +20,6 @@ from loopir.errors import LoopirError
 from loopir.frontend.identifiers import Names
 from loopir.frontend.torch.row import OPERATORS, AtenRow, Requirement, Result, Unsupported
 from loopir.frontend.torch.values import SizeTable, dtype_name
-from loopir.ir.grammar import Op
-from loopir.ir.ops import Intrinsic
-from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import cast, stage_reduction
 from loopir.tensor.index import dimension, same
 from loopir.tensor.tensor import Tensor, placeholder
@@ -159,8 +156,3 @@ def _deep(x: Any, fn: Callable[[Any], Any]) -> Any:
     if isinstance(x, Mapping):
         return {k: _deep(y, fn) for k, y in x.items()}
     return fn(x)
-
-
-def is_costly(e: Tensor) -> bool:
-    """Whether an element takes a function of real numbers, so that it is not worth to be computed twice."""
-    return any(isinstance(n, Op) and isinstance(n.fn, Intrinsic) and n.fn.ulp > 0 for n in nodes(e.element))
