@@ -76,8 +76,8 @@ def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     as heads that are merged. `s` itself if there is nothing of either kind."""
     sides = _sides(s, stage)
     for side in sides if sides is not None else ():
-        affine = all(t.strides.get(x, 0) is not None for t in side for x in s.loops(stage))
-        if affine and len(side) == 1 and side[0].buffer in multiplied(s, stage):
+        plain = not any(sign in t.text for t in side for sign in (" // ", " % "))
+        if plain and len(side) == 1 and side[0].buffer in multiplied(s, stage):
             continue
         names, loops = _matrix(s, stage, side)
         if s.why("reindex", stage, names, *loops) is None:

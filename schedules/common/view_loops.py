@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import extent, step
+from .nest_queries import extent, if_legal, step
 
 _TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
@@ -52,6 +52,21 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
     lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone."""
     while (pair := _contiguous_pair(s, stage)) is not None:
         s = s.fuse(*pair)
+    return s
+
+
+@lp.composite
+def fuse_viewed_dims(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with dimensions of intermediates as one that `stage` finds by quotient and remainder of one loop: rows of a
+    batch become rows of a matrix, and no element moves."""
+    given = {a.buffer.name for a in s.func.args}
+    for t in s.accesses(stage):
+        dims = [] if t.write or t.buffer in given else t.text.partition("[")[2].removesuffix("]").split(", ")
+        for n, (first, second) in enumerate(pairwise(dims)):
+            quotient, rest = _PART.match(first), _PART.match(second)
+            if quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]):
+                s = if_legal(s, "fuse_dims", t.buffer, n)
+                break
     return s
 
 

@@ -17,7 +17,7 @@ from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
-from ..common.view_loops import fuse_contiguous, join_views, with_views_split
+from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
 from .column_reduction import across, columns
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
@@ -157,7 +157,7 @@ def _without_unit_loops(s: lp.Schedule) -> lp.Schedule:
 
 def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with what a product computes of its operands computed once, if it is worth tiles of registers then."""
-    t = materialized(s, stage) if s.reduced(stage) else s
+    t = materialized(fuse_viewed_dims(s, stage), stage) if s.reduced(stage) else s
     c = contraction(t, stage) if t is not s else None
     return t if c is not None and worth_tiling(t, c, WORTH_A_MATRIX) else s
 
