@@ -25,7 +25,6 @@ import torch_models
 import loopir as lp
 from loopir.frontend.torch import backend
 
-
 IDLE, CALLS = 0.03, 5
 """Seconds before each turn, in which the threads of another library go to sleep that spin after its calls, and would
 take a core from the next one's; and the calls of a turn, after one that is not counted."""

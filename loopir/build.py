@@ -149,6 +149,7 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     return made(lowered, sizes, resources, gpu)
 
 
+@deep(LowerError)
 def predict(
     schedule: Schedule,
     target: str = "auto",

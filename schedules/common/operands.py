@@ -13,6 +13,7 @@ from typing import Any
 import loopir as lp
 
 from .nest_queries import one_nest
+from .view_loops import is_viewed
 
 NARROW = ("bfloat16", "float16")
 
@@ -72,12 +73,12 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
 
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with what `stage`, a sum over one loop of products of two factors, computes of an operand as a matrix of its
-    own: once for each element, and not for each product; so, too, an operand that is read by quotients and remainders,
-    as heads that are merged. `s` itself if there is nothing of either kind."""
+    own: once for each element, and not for each product; so, too, an operand that is read in another shape than it
+    has, as heads that are merged. `s` itself if there is nothing of either kind."""
     sides = _sides(s, stage)
     for side in sides if sides is not None else ():
-        plain = not any(sign in t.text for t in side for sign in (" // ", " % "))
-        if plain and len(side) == 1 and side[0].buffer in multiplied(s, stage):
+        plain = len(side) == 1 and not is_viewed(s, side[0])
+        if plain and side[0].buffer in multiplied(s, stage):
             continue
         names, loops = _matrix(s, stage, side)
         if s.why("reindex", stage, names, *loops) is None:

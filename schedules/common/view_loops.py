@@ -97,8 +97,9 @@ def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | Non
 
 def _goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
     """Whether the elements of `touch` lie as far apart across the end of `inner` as along it."""
-    size, strides = extent(s, inner), [getattr(touch.strides.get(x), "value", None) for x in (outer, inner)]
-    return size is not None and None not in strides and strides[0] == size * strides[1]
+    size = extent(s, inner)
+    across, along = (getattr(touch.strides.get(x), "value", None) for x in (outer, inner))
+    return size is not None and across is not None and along is not None and bool(across == size * along)
 
 
 def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
@@ -109,6 +110,15 @@ def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
     factors = {x[1]: int(x[2] or 1) for x in found if x is not None}
     size = extent(s, inner)
     return size is not None and inner in factors and factors.get(outer) == size * factors[inner]
+
+
+def is_viewed(s: lp.Schedule, touch: Any) -> bool:
+    """Whether a read finds its element by quotients and remainders of loops, or by two loops as one: what is read has
+    another shape than the loops."""
+    dims = touch.text.partition("[")[2].removesuffix("]").split(", ")
+    loops = list(touch.strides)
+    pairs = [(a, b) for a in loops for b in loops if a != b]
+    return any(" // " in d or " % " in d or any(_as_one(s, d, a, b) for a, b in pairs) for d in dims)
 
 
 def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule | None]) -> lp.Schedule | None:

@@ -28,6 +28,7 @@ from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
 from .normalize_nests import normalized
+from .piecewise import cut_in_pieces
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
@@ -40,6 +41,8 @@ SHORT_LOOP = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""
 WORTH_A_MATRIX = 16
 """How long each loop of one is at least that is worth a matrix of what it computes of an operand."""
+MASKING_REGISTERS = 32
+"""Vector registers of a machine that masks lanes of any load and store at no cost."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 VECTORS = 4
@@ -76,8 +79,14 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if stage in copies:
             s = if_legal(s, "compute_inline", stage)  # into copies of tiles, or tiles read it as it lies
         if stage in s.stages:
-            with suppress(lp.ScheduleError):  # the others are scheduled in any case
-                s = _stage(s, stage, lanes)
+            s = _if_scheduled(s, stage, lanes)
+    return s
+
+
+def _if_scheduled(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """`s` with `stage` scheduled; as it is where a step is refused, as others are scheduled in any case."""
+    with suppress(lp.ScheduleError):
+        return _stage(s, stage, lanes)
     return s
 
 
@@ -112,6 +121,8 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     c = contraction(s, stage)
     if c is not None and worth_tiling(s, c, SHORT_LOOP):
         return _product(s, stage)
+    if (made := cut_in_pieces(s, stage)) is not s:
+        return _pieces(made, s.stages, stage, lanes)
     s = s if s.reduced(stage) else fuse_contiguous(s, stage)
     loops = free_loops(s, stage)
     width = lanes or lanes_of(s, stage)
@@ -128,6 +139,18 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     if loops:
         return _transposed_reads(s, stage) or _grid(s, stage, loops, width)
     return into_one(s, stage, lanes=lanes)
+
+
+def _pieces(s: lp.Schedule, before: Sequence[str], stage: str, lanes: int | None) -> lp.Schedule:
+    """The parts of `stage`, which have loops of their own: each as a stage, or by vectors in one loop on threads."""
+    parts = [stage, *(x for x in s.stages if x not in before)]
+    if all(one_nest(s, x) for x in parts):
+        for x in parts:
+            s = _if_scheduled(s, x, lanes)
+        return s
+    for x in parts:
+        s = _vectors(s, s.loops(x)[-1], lanes or lanes_of(s, x))
+    return parallel_if_legal(s, stage, s.loops(stage)[0])
 
 
 def _dependent(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
@@ -291,8 +314,12 @@ def _rows_together(s: lp.Schedule, stage: str, vector: str, lane: str, rows: int
 
 
 def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
-    length = extent(s, loop)
-    if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
+    """`loop` by vectors of `lanes`; where it is shorter, by one of as many, if that is a power of two, or one in which
+    some are masked, if these are few enough."""
+    length, least = extent(s, loop), lanes // 4 + 1 if lp.vector_unit()[1] >= MASKING_REGISTERS else lanes
+    if length is not None and least <= length < lanes and length & (length - 1) == 0:
+        lanes = length
+    if (length is not None and length < least) or s.why("split", loop, lanes) is not None:
         return s
     t = s.split(loop, lanes)
     inner = t.last.loops[-1]

@@ -35,11 +35,12 @@ def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     p = product(s, stage)
     if p is None:
         raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
-    batch = tuple(x for x in p.free if x not in (*p.left.loops, *p.right.loops))
-    s = _copy_matrix(s, stage, p.right.buffer, batch, (p.reduced, p.right.loops))
-    s = _joined_output(s, stage, p)
-    s = s.reorder(*batch, *p.left.loops, *p.right.loops, *p.reduced)
-    s, _ = fused(s, p.right.loops)
+    columns = _columns(s, stage, p)
+    batch = tuple(x for x in p.free if x not in (*p.left.loops, *columns))
+    s = _copy_matrix(s, stage, p.right.buffer, batch, (p.reduced, columns))
+    s = _joined_output(s, stage, columns)
+    s = s.reorder(*batch, *p.left.loops, *columns, *p.reduced)
+    s, _ = fused(s, columns)
     s, row = fused(s, p.left.loops)
     s, k = fused(s, p.reduced)
     left = next(t for t in s.accesses(stage) if t.buffer == p.left.buffer)
@@ -47,6 +48,15 @@ def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     if contraction(s, stage) is None:
         raise lp.ScheduleError(f"{stage} is no product of two matrices over its loops together")
     return s
+
+
+def _columns(s: lp.Schedule, stage: str, p: Product) -> tuple[str, ...]:
+    """The loops of the right operand that count columns: the output goes on along them. Those before its rows, as of
+    images, are around, and each has a matrix of its own."""
+    out = next(t for t in s.accesses(stage) if t.write)
+    at = out.text.partition("[")[2].removesuffix("]").split(", ")
+    rows = [at.index(x) for x in p.left.loops if x in at]
+    return tuple(x for x in p.right.loops if not rows or x not in at or at.index(x) > min(rows)) or p.right.loops
 
 
 def _copy_matrix(
@@ -62,12 +72,12 @@ def _copy_matrix(
     return s
 
 
-def _joined_output(s: lp.Schedule, stage: str, p: Product) -> lp.Schedule:
+def _joined_output(s: lp.Schedule, stage: str, columns: tuple[str, ...]) -> lp.Schedule:
     """The dimensions of an intermediate result that the columns count as one."""
     out = next(t for t in s.accesses(stage) if t.write)
     at = out.text.partition("[")[2].removesuffix("]").split(", ")
-    first = at.index(p.right.loops[0]) if p.right.loops[0] in at else None
+    first = at.index(columns[0]) if columns[0] in at else None
     given = {a.buffer.name for a in s.func.args}
-    if first is None or out.buffer in given or tuple(at[first : first + len(p.right.loops)]) != p.right.loops:
+    if first is None or out.buffer in given or tuple(at[first : first + len(columns)]) != columns or len(columns) < 2:
         return s
-    return s.fuse_dims(out.buffer, first, len(p.right.loops))
+    return s.fuse_dims(out.buffer, first, len(columns))

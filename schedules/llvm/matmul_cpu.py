@@ -293,8 +293,9 @@ def _in_panels(
     inner = next(x for x in nests if k in s.loops(x))
     left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
     one, all_ = (right, left) if flat else (left, right)
+    whole = bool(c.batch) and _is_shared(s, inner, one.operand.buffer, c.batch)
     s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
-    s, mine = _packed(s, inner, one, home)
+    s, mine = _packed(s, inner, one, None if whole else home)
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     for copy in (c.stage, *(x for x in nests if x != inner)):
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
@@ -304,13 +305,18 @@ def _in_panels(
     if not near and length is not None and length > TURN:
         s, (k, near, *_) = step(s, "split", k, TURN, tail="peel")
     s = s.unroll(near) if near else s
-    s = _filled(s, mine, one, lanes)
+    s = _filled(s, mine, one, lanes, threads=whole)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     if PREFETCHED(True, at=c.stage):
         s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
         s = _tile_before(s, c.stage, order[1], k)
     s = parallel(s, c.stage, c.batch[0] if c.batch else block)
     return whole_vectors(s, c.stage) if parts and not many else s
+
+
+def _is_shared(s: lp.Schedule, stage: str, buffer: str, batch: Sequence[str]) -> bool:
+    """Whether all of a batch read the same of `buffer`: its panels are then made once, and not for each."""
+    return all(t.invariant(x) for t in s.accesses(stage) if t.buffer == buffer for x in batch)
 
 
 def _near_before(

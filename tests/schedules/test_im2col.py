@@ -41,3 +41,28 @@ def test_windows_of_long_rows_without_gaps_stay() -> None:
     s = convolution(1, 8, 8, 14, 3, 1, 1)
     assert worth_matrices(s, stage, 16)
     assert contraction(im2col(s, stage), stage) is not None
+
+
+def test_each_image_of_a_batch_has_a_matrix_of_its_own_and_all_have_the_panels_of_the_filters() -> None:
+    made = cpu(convolution(4, 128, 256, 14, 3, 1, 1), 16)
+    assert any("matmul_cpu" in str(x) for x in made.trace)
+    outer = made.loops(next(x for x in made.stages if made.reduced(x)))[0]
+    assert made.loop(outer).kind == "parallel"
+    assert getattr(made.loop(outer).extent, "value", None) == 4
+    panels = [x for x in made.stages if x.startswith("w_at")]
+    assert panels
+    assert all(outer not in made.loops(x) for x in panels)
+
+
+def test_sums_that_two_stages_read_are_stored_and_loops_stay_on_threads() -> None:
+    """What several nests read cannot be memory of one thread, which would put all of them on one."""
+    x = lp.placeholder((1, 8, 56, 56), "float32", name="x")
+    w = lp.placeholder((8, 8, 3, 3), "float32", name="w")
+    c = lp.conv2d(x, w, padding=1)
+    s = lp.Schedule([lp.relu(c).named("y"), (c * 2.0).named("z")])
+    made = cpu(s, 16)
+    assert all(made.buffer(b).scope != "local" for b in s.buffers if b in made.buffers)
+    small = lp.placeholder((1, 2, 6, 9), "float32", name="x")
+    c = lp.conv2d(small, lp.placeholder((3, 2, 3, 3), "float32", name="w"), padding=1)
+    s = lp.Schedule([lp.relu(c).named("y"), (c * 2.0).named("z")])
+    assert_equivalent(s, cpu(s, 4))

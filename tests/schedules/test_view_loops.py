@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
+from loopir.testing import assert_equivalent
 from schedules.common.nest_queries import extent
-from schedules.common.view_loops import split_views
+from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_views, split_views
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,3 +81,37 @@ def test_on_a_cpu_they_are_one_loop_over_blocks_too() -> None:
     given = [rng.normal(size=(h, n, e)).astype("float32") for _ in range(3)]
     want = plain.build("llvm")(*given).transpose(1, 0, 2).reshape(n, h * e)
     np.testing.assert_allclose(made.build("llvm")(*given), want, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_of_a_batch_become_rows_of_a_matrix() -> None:
+    x, w = lp.placeholder((2, 3, 4), "float32", name="x"), lp.placeholder((5, 4), "float32", name="w")
+    s = lp.Schedule(((x + 1.0).named("t").reshape((6, 4)) @ w.T).named("y"))
+    (stage,) = (x for x in s.stages if s.reduced(x))
+    made = fuse_viewed_dims(s, stage)
+    assert [lp.text(d) for d in made.buffer("t").shape] == ["6", "4"]
+    assert any(is_viewed(s, t) for t in s.accesses(stage))
+    assert not any(is_viewed(made, t) for t in made.accesses(stage))
+    assert_equivalent(s, made)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_product_over_merged_heads_has_tiles_of_registers(batch: int) -> None:
+    """So has the output projection of attention, for which heads are merged, and one over rows of a batch."""
+    x = lp.placeholder((batch, 4, 32, 16), "float32", name="x")
+    merged: Any = (x * 2.0).named("t").transpose((0, 2, 1, 3)).reshape((batch * 32, 64))
+    made = schedules.auto(lp.Schedule(merged @ lp.placeholder((48, 64), "float32", name="w").T), "llvm")
+    assert any("matmul_cpu" in str(step) for step in made.trace)
+    rng = np.random.default_rng(0)
+    a, w = (rng.integers(-4, 5, shape).astype("float32") for shape in ((batch, 4, 32, 16), (48, 64)))
+    want = (2 * a).transpose(0, 2, 1, 3).reshape(batch * 32, 64) @ w.T
+    np.testing.assert_array_equal(made.build("llvm")(a, w), want)
+
+
+def test_loops_that_one_array_is_read_by_as_one_and_another_goes_on_along_become_one() -> None:
+    x, r = lp.placeholder((24,), "float32", name="x"), lp.placeholder((2, 3, 4), "float32", name="r")
+    k = lp.reduce_axis(3, name="k")
+    sums = lp.compute((24,), lambda i: lp.sum(x[i] * (k + 1), axis=k), name="sums")
+    s = lp.Schedule((sums.reshape((2, 3, 4)) + r).named("y"))
+    made = join_views(s)
+    assert len(made.loops("y")) == 1
+    assert_equivalent(s, made)

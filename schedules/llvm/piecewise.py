@@ -1,0 +1,34 @@
+"""Stages that are put together of parts, such as a concatenation, on a CPU: a loop for each part, which tests nothing.
+
+A chain of selects says for each element of which part it is. It changes where a part ends, which is known; loops are
+cut there (index set splitting), as vectors would otherwise load from all parts and choose.
+"""
+
+from __future__ import annotations
+
+import loopir as lp
+
+MOST_PARTS = 64
+"""Parts, from more of which on their code is not worth its making."""
+CHAIN = 2
+"""Selects that a stage has at least for its loops to be cut at each of them: one alone is a border, cut elsewhere."""
+
+
+@lp.composite
+def cut_in_pieces(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with a loop of `stage` cut wherever its selects change, if several do; else `s` itself."""
+    loops = s.loops(stage)
+    if s.reduced(stage) or not loops or lp.text(s.loop(loops[-1])).count("select(") < CHAIN:
+        return s
+    for depth, loop in enumerate(loops):
+        t, count, pending = s, 1, [loop]
+        while pending and count <= MOST_PARTS:
+            part = pending.pop()
+            if t.why("partition", part) is None:
+                t = t.partition(part)
+                edges = [t.loops(x)[depth] for x in t.last.stages]
+                pending += edges
+                count += len(edges)
+        if CHAIN < count <= MOST_PARTS:
+            return t
+    return s
