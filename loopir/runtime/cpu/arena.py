@@ -29,6 +29,8 @@ class Arena:
         self._live: dict[int, tuple[int, Any]] = {}
         self._kept: list[tuple[int, int, Any]] = []
         self._most = 0
+        self._grown = False
+        """Whether a block was made since all that is kept was last seen to be within bounds: else it still is."""
         self._lock = threading.RLock()
         _arenas.add(self)
 
@@ -37,7 +39,8 @@ class Arena:
         with self._lock:
             pointer, block = self._taken(size) or self._new(size)
             self._live[pointer] = (size, block)
-            self._most = max(self._most, self._bytes())
+            if self._grown:
+                self._most = max(self._most, self._bytes())
             return pointer
 
     def _taken(self, size: int) -> tuple[int, Any] | None:
@@ -53,6 +56,7 @@ class Arena:
         return sum(size for size, _ in list(self._live.values()))
 
     def _new(self, size: int) -> tuple[int, Any]:
+        self._grown = True
         apart = HUGE if size >= HUGE else ARENA_ALIGNMENT
         try:
             block = np.empty(size + apart, np.uint8)
@@ -65,9 +69,11 @@ class Arena:
         with self._lock:
             size, block = self._live.pop(pointer)
             self._kept.append((size, pointer, block))
-            while sum(k[0] for k in list(self._kept)) > 2 * self._most:
-                with suppress(IndexError):  # taken in between
-                    self._kept.pop(0)
+            if self._grown:
+                while sum(k[0] for k in list(self._kept)) > 2 * self._most:
+                    with suppress(IndexError):  # taken in between
+                        self._kept.pop(0)
+                self._grown = bool(self._live)
 
     def reset_lock(self) -> None:
         self._lock = threading.RLock()
