@@ -123,6 +123,11 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return _product(s, stage)
     if (made := cut_in_pieces(s, stage)) is not s:
         return _pieces(made, s.stages, stage, lanes)
+    return _by_loops(s, stage, lanes)
+
+
+def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """A stage in a nest of its own, no product, by how its loops run over what it reads and stores."""
     s = s if s.reduced(stage) else fuse_contiguous(s, stage)
     loops = free_loops(s, stage)
     width = lanes or lanes_of(s, stage)
