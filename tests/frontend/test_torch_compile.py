@@ -206,6 +206,22 @@ def test_a_report_counts() -> None:
     ]
 
 
+@pytest.mark.parametrize("groups", [4, 2, 1])
+@pytest.mark.parametrize("name", ["flash", "efficient", "cudnn"])
+def test_attention_as_torch_names_it_on_a_gpu(name: str, groups: int) -> None:
+    q, k, v = torch.randn(2, 4, 3, 8), torch.randn(2, groups, 5, 8), torch.randn(2, groups, 5, 8)
+    given = [lp.placeholder(tuple(x.shape), "float32", name=n) for x, n in zip((q, k, v), "qkv")]
+    row = OPERATORS[f"aten._scaled_dot_product_{name}_attention.default"].make
+    bias: tuple[Any, ...] = () if name == "flash" else (None, False)
+    (out,) = row(*given, *bias, 0.0, True, scale=0.5)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, scale=0.5, enable_gqa=groups < 4
+    )  # fmt: skip
+    torch.testing.assert_close(lp.Schedule(out).build("llvm")(q, k, v), expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(Unsupported, match="dropout"):
+        row(*given, *bias, 0.1, True)
+
+
 def test_types_and_sizes() -> None:
     assert dtype_name(torch.bfloat16) == "bfloat16"
     with pytest.raises(Unsupported, match=r"elements of torch\.complex64"):

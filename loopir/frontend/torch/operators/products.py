@@ -49,30 +49,66 @@ def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> 
     return _with(c, operand(a) @ operand(b), beta, alpha)
 
 
-@operator("aten._scaled_dot_product_flash_attention_for_cpu.default")
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
-    scale: Any = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The attention, and the logarithm of the sum of each row's exponentials, which its derivative takes."""
+def _attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float, is_causal: bool, mask: Any,
+               scale: Any) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The attention, and the logarithm of the sum of each row's exponentials, which its derivative takes.
+
+    Queries are [batch, heads, rows, width]; keys and values may have fewer heads, each for as many heads of queries.
+    """
     if dropout_p:
         raise Unsupported("dropout, which draws torch's random numbers")
-    if attn_mask is not None:
+    if mask is not None:
         raise Unsupported("attention with a mask, whose rows may be all masked")
-    if q.shape[1] != k.shape[1]:
-        raise Unsupported("attention with fewer heads of keys")
-    width = q.shape[-1]
+    width, heads, groups = q.shape[-1], q.shape[1], k.shape[1]
     if not isinstance(width, int):
         raise Unsupported("a head width that is known only at the call")
     factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
     q, k, v = operand(q), operand(k), operand(v)
-    scores = _wide(q @ k.transpose(0, 1, 3, 2)) * factor
+    if heads != groups:
+        if not isinstance(heads, int) or not isinstance(groups, int) or heads % groups:
+            raise Unsupported("heads of queries that are no whole multiple of those of keys")
+        q = q.reshape(q.shape[0], groups, heads // groups, *q.shape[2:])
+        k, v = k[:, :, None], v[:, :, None]
+    scores = _wide(q @ k.transpose(*range(k.ndim - 2), k.ndim - 1, k.ndim - 2)) * factor
     if is_causal:
-        rows, columns = arange(q.shape[2])[:, None], arange(k.shape[2])[None, :]
+        rows, columns = arange(q.shape[-2])[:, None], arange(k.shape[-2])[None, :]
         scores = f.where(columns <= rows, scores, as_expr(Tensor, -math.inf, scores.dtype))
     scores = scores.named("scores")
     largest = f.max(scores, axis=-1, keepdims=True)
     powers = f.exp(scores - largest).named("powers")
     total = f.sum(powers, axis=-1, keepdims=True)
     weights = (powers * (1.0 / total)).astype(q.dtype)
-    return weights @ v, (largest + f.log(total))[..., 0]
+    attended, logarithms = weights @ v, (largest + f.log(total))[..., 0]
+    if heads != groups:
+        shape = (q.shape[0], heads, q.shape[-2])
+        attended, logarithms = attended.reshape(*shape, v.shape[-1]), logarithms.reshape(*shape)
+    return attended, logarithms
+
+
+@operator("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def cpu_attention(
+    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
+    scale: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """What torch takes on a CPU."""
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask, scale)
+
+
+@operator("aten._scaled_dot_product_flash_attention.default")
+def flash_attention(
+    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False,
+    *, scale: Any = None,
+) -> tuple[Tensor]:  # fmt: skip
+    """What torch takes on a GPU where it takes its own kernel. What the derivative needs is not given."""
+    return _attention(q, k, v, dropout_p, is_causal, None, scale)[:1]
+
+
+@operator(
+    "aten._scaled_dot_product_efficient_attention.default", "aten._scaled_dot_product_cudnn_attention.default"
+)  # fmt: skip
+def biased_attention(
+    q: Tensor, k: Tensor, v: Tensor, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
+    is_causal: bool = False, return_debug_mask: bool = False, *, scale: Any = None,
+) -> tuple[Tensor]:  # fmt: skip
+    """What torch takes on a GPU where it takes cuDNN's kernel or that of CUTLASS. Only the attention is given."""
+    return _attention(q, k, v, dropout_p, is_causal, attn_bias, scale)[:1]
