@@ -16,7 +16,7 @@ import numpy as np
 
 from loopir.errors import InterpretError
 from loopir.interp.checked_memory import UNLOGGED, CheckedMemory, CurrentThread, cells_of
-from loopir.interp.perform import Cell, perform
+from loopir.interp.perform import BoxAt, Cell, perform
 from loopir.interp.size_equations import size_equation
 from loopir.interp.spmd import CollectiveIssue
 from loopir.interp.to_python import compiled
@@ -212,7 +212,7 @@ class _Run:
         site: int,
         operands: Sequence[Cell],
         words: Mapping[str, int],
-        boxes: Sequence[tuple[str, tuple[int, ...], int]] = (),
+        boxes: Sequence[tuple[str, tuple[int, ...], tuple[int, ...], int]] = (),
         ring: tuple[CheckedMemory, int] | None = None,
         blocks: int = 1,
     ) -> CollectiveIssue | None:
@@ -220,12 +220,12 @@ class _Run:
         here = self.issued(fn, site)
         if fn.level == "thread":
             self.here = here
-            corners = {n: (a, s) for n, a, s in boxes}
+            placed = {n: BoxAt(at, sizes, span) for n, at, sizes, span in boxes}
             for b in range(blocks):
                 there = ring if ring is None or blocks == 1 else (self.who.beside(ring[0], b), ring[1])
                 cells = [(m if blocks == 1 or m.scope != "shared" else self.who.beside(m, b), c) for m, c in operands]
                 slot = None if there is None else self.who.slot(*there)
-                perform(fn, words, [cells], self.domain.name, lambda lane: None, corners, slot)
+                perform(fn, words, [cells], self.domain.name, lambda lane: None, placed, slot)
                 if there is not None:
                     self.who.landed(*there, _bytes(fn))
             return None

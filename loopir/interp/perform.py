@@ -7,6 +7,7 @@ descriptor, or a missing barrier, gives a wrong value or a race as on the hardwa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -22,9 +23,18 @@ from loopir.ir.layout.layouts import evaluate, fragment_elements, register_tile
 from loopir.ir.layout.smem_descriptors import MatrixDescriptor, swizzle_byte
 from loopir.ir.ops import LANE, NUMBER, Instruction, OperandAddress
 
-Corner = tuple[tuple[int, ...], int]
 Cell = tuple[CheckedMemory, int]
 """A buffer, and the offset in it that an operand begins at."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAt:
+    """A box of a global array: its first element, its size along each dimension, and the bytes of a swizzled row in
+    shared memory, or 0."""
+
+    corner: tuple[int, ...]
+    sizes: tuple[int, ...]
+    span: int
 
 
 def perform(
@@ -33,24 +43,24 @@ def perform(
     lanes: Sequence[Sequence[Cell]],
     domain: str,
     enter: Callable[[int], None],
-    boxes: Mapping[str, Corner] | None = None,
+    boxes: Mapping[str, BoxAt] | None = None,
     slot: MBarrierState | None = None,
 ) -> None:
     """Execute `fn` on the operands given by each of `lanes`; `enter(lane)` is called before that lane's accesses.
 
-    `boxes` have the corners of boxes of global arrays, and the swizzles of their other sides; a copy of one to shared
-    memory has arrived when a phase of the mbarrier `slot` completes.
+    `boxes` are the operands that are boxes of global arrays; a copy of one to shared memory has arrived when a phase of
+    the mbarrier `slot` completes.
     """
     boxes = boxes or {}
-    span = next((span for _, span in boxes.values()), None)
+    span = next((box.span for box in boxes.values()), None)
     held: dict[str, list[Any]] = {}
     for n, a in enumerate(fn.meaning.args):
         whole = held[a.buffer.name] = [None] * prod(_shape(a))
         for lane, cells in enumerate(lanes if a.access != "out" else ()):
             enter(lane)
             m, begin = cells[n]
-            if (corner := boxes.get(a.buffer.name)) is not None:
-                whole[:] = [m.zero if x is None else m.peek(x) for _, x in _boxed(_shape(a), m, corner[0])]
+            if (box := boxes.get(a.buffer.name)) is not None:
+                whole[:] = [m.zero if x is None else m.peek(x) for _, x in _boxed(_shape(a), m, box)]
                 continue
             numbers, at = _supplied(fn, n, lane, begin, words.get(a.buffer.name), span)
             for number, value in zip(numbers, m.taken_all(at, fn.asynchronous, a.access == "in"), strict=True):
@@ -61,8 +71,8 @@ def perform(
         for lane, cells in enumerate(lanes if a.access != "in" else ()):
             enter(lane)
             m, begin = cells[n]
-            if (corner := boxes.get(a.buffer.name)) is not None:
-                inside = [(x, v) for (_, x), v in zip(_boxed(_shape(a), m, corner[0]), whole) if x is not None]
+            if (box := boxes.get(a.buffer.name)) is not None:
+                inside = [(x, v) for (_, x), v in zip(_boxed(_shape(a), m, box), whole) if x is not None]
                 m.given_all([x for x, _ in inside], [v for _, v in inside], fn.asynchronous)
                 continue
             numbers, at = _supplied(fn, n, lane, begin, words.get(a.buffer.name), span)
@@ -181,13 +191,12 @@ def _registers(layout: Fragment, shape: tuple[int, ...]) -> list[list[tuple[int,
 
 
 def _boxed(
-    shape: tuple[int, ...], m: CheckedMemory, corner: tuple[int, ...]
+    shape: tuple[int, ...], m: CheckedMemory, box: BoxAt
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...] | None]]:
-    """The elements of a box of an array, its last dimensions from element `corner`, each with where it is in the array;
-    None outside of that."""
-    outer, last = corner[: len(corner) - len(shape)], corner[len(corner) - len(shape) :]
-    for at in _every(shape):
-        there = (*outer, *(c + x for c, x in zip(last, at)))
+    """The elements of an operand of such a shape that is a box, each with where it is in the array; None outside of
+    that."""
+    for at, offsets in zip(_every(shape), _every(box.sizes), strict=True):
+        there = tuple(c + x for c, x in zip(box.corner, offsets, strict=True))
         inside = all(0 <= x < size for x, size in zip(there, m.shape))
         yield at, there if inside else None
 

@@ -216,7 +216,7 @@ class _Compiler(PythonExpr, PythonLines):
                 self.emit(depth, "if not x(): yield x")
             case InstrCall(fn, operands, words, boxes, ring):
                 cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
-                corners = "".join(f"({b.name!r}, {self.at(b.at)}, {b.span}), " for b in boxes)
+                placed = "".join(f"({b.name!r}, {self.at(b.at)}, {b.sizes}, {b.span}), " for b in boxes)
                 where = f"({self.slot(ring)})" if ring is not None else "None"
                 all_of = f", {s.blocks}" if s.blocks > 1 else ""
                 self.meetings += 1
@@ -225,7 +225,7 @@ class _Compiler(PythonExpr, PythonLines):
                 told = self.share(("words", words), dict(words))
                 stop = "yield " * (fn.level != "thread")
                 self.emit(
-                    depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({corners}), {where}{all_of})"
+                    depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({placed}), {where}{all_of})"
                 )
             case Kernel():
                 self.kernel(s, depth)

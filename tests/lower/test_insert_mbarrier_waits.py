@@ -182,6 +182,44 @@ def test_outside_of_an_array_is_nothing(n: int, m: int) -> None:
     assert np.array_equal(interpret(func, (a,))["B"], want)
 
 
+BETWEEN = """
+def f(n: "size", m: "size", A: "float32[n, 3, m]", B: "out float32[n, 2, m]"):
+    assume(m % 4 == 0)
+    for h in range(2):
+        for i in bind("blockIdx.x", (n + 7) // 8):
+            for j in range((m + 31) // 32):
+                with alloc("float32[8, 32]", scope="shared") as T:
+                    for x in range(8):
+                        for y in range(32):
+                            T[x, y] = select(i * 8 + x < n and j * 32 + y < m, A[i * 8 + x, h + 1, j * 32 + y], 0.0)
+                    for l in bind("threadIdx.x", 8):
+                        for k in range(32):
+                            if i * 8 + l < n and j * 32 + k < m:
+                                B[i * 8 + l, h, j * 32 + k] = T[7 - l, k] + T[l, k]
+"""
+
+
+@pytest.mark.parametrize(("n", "m"), [(8, 32), (9, 40), (3, 4)])
+def test_rows_of_a_box_lie_along_any_dimension(n: int, m: int) -> None:
+    s = lp.Schedule(lp.parse(BETWEEN)).tensorize("x", "tma_load_8x32_f32").pipeline("j", stages=3)
+    (func,) = lp.lower(s.bind("h", "blockIdx.y"), "cuda")
+    a = np.arange(n * 3 * m, dtype=np.float32).reshape(n, 3, m)
+    rows = np.zeros((-(-n // 8) * 8, 2, m), np.float32)
+    rows[:n] = a[:, 1:]
+    want = a[:, 1:] + rows.reshape(-1, 8, 2, m)[:, ::-1].reshape(-1, 2, m)[:n]
+    assert np.array_equal(interpret(func, (a,))["B"], want)
+    ((made,),) = [kernel.maps for kernel in emit(func).kernels]
+    assert made.box == (8, 1, 32)
+
+
+def test_a_box_whose_columns_lie_before_its_rows_is_refused() -> None:
+    turned = BETWEEN.replace("A[i * 8 + x, h + 1, j * 32 + y]", "A[j * 32 + y, h + 1, i * 8 + x]").replace(
+        "< m, ", "< n, "
+    )
+    with pytest.raises(ScheduleError, match="columns of a box lie along the last dimension of the array, and its rows"):
+        lp.Schedule(lp.parse(turned)).tensorize("x", "tma_load_8x32_f32")
+
+
 def test_another_test_than_what_is_inside_is_refused() -> None:
     s = lp.Schedule(lp.parse(EDGES.format(test="i * 8 + x < n - 1 and j * 32 + y < m")))
     with pytest.raises(ScheduleError, match=r"which is not whether A.* is inside A"):

@@ -15,7 +15,7 @@ import loopir as lp
 import schedules
 from loopir.errors import InterpretError
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import AsyncWait, Body, Func, If, Int, Kernel, Loop, MBarrierWait, Stmt
+from loopir.ir.grammar import AsyncWait, Body, Func, If, InstrCall, Int, Kernel, Loop, MBarrierWait, Stmt
 from loopir.ir.traverse.walk import replace, rewrite, statements
 from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
 from loopir.lower.gpu.asynchronous.ring_slots import releases
@@ -116,6 +116,18 @@ def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
     x, (_, y, z) = data((heads,), 64, n, depth)[0], data((1,), 64, n, depth)
     got = interpret(func, (x, y, z))["out"].astype(np.float64)
     assert float(np.abs(got - wanted(x, y, z, lambda s, i, j: cap * np.tanh(s / cap))).max()) < 0.03
+
+
+def test_heads_between_the_rows_of_keys_and_values() -> None:
+    """[rows, heads, depth], as a projection gives them: boxes of rows that do not follow one another."""
+    heads, n, depth = 2, 32, 64
+    q, k, v = (lp.placeholder((r, heads, depth), "bfloat16", name=x) for x, r in zip("QKV", (64, n, n)))
+    q, k, v = (x.transpose(1, 0, 2) for x in (q, k, v))
+    func = lp.lower(hopper(lp.Schedule(lp.softmax((q @ k.transpose(0, 2, 1)) * depth**-0.5) @ v), keys=16), "cuda")[0]
+    assert sorted(b.sizes for s in statements(func.body) if isinstance(s, InstrCall) for b in s.boxes)[0] == (16, 1, 64)
+    x, (_, y, z) = data((heads,), 64, n, depth)[0], data((heads,), 64, n, depth)
+    got = interpret(func, [np.ascontiguousarray(t.swapaxes(0, 1)) for t in (x, y, z)])["out"].astype(np.float64)
+    assert float(np.abs(got - wanted(x, y, z)).max()) < 0.03
 
 
 def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:

@@ -127,8 +127,10 @@ def _not_a_box(p: Buffer, operand: Operand, known: Context) -> str | None:
 def _not_mapped(operand: Operand, known: Context) -> str | None:
     """Why no tensor map tells of the array, whose rows begin at multiples of 16 bytes."""
     b, rank = operand.buffer, len(operand.buffer.shape)
-    if operand.dims != (rank - 2, rank - 1) or rank > MAP_RANK:
-        return f"a tensor map has up to {MAP_RANK} dimensions, and a box lies along the last two of them, in order"
+    if rank > MAP_RANK:
+        return f"a tensor map has up to {MAP_RANK} dimensions, not {rank}"
+    if operand.dims[-1] != rank - 1 or operand.dims != tuple(sorted(operand.dims)):
+        return "the columns of a box lie along the last dimension of the array, and its rows along one before it"
     *outer, inner = strides_of(b) if not isinstance(b.layout, Mapped) else (Int(0),)
     if inner != Int(1):
         return "its last dimension is not contiguous"

@@ -115,8 +115,8 @@ def _issued(s: InstrRegion, ctx: Context, lanes: _Lanes) -> Stmt:
         if isinstance(b.layout, Fragment):
             out.append(Load(_registers(b), (simplify(_first(b, operand.at), ctx),)))
         elif s.fn.boxed is not None and a.buffer.name == s.fn.boxed[0]:
-            sizes = tuple(d.value for d in a.buffer.shape if isinstance(d, Int))
-            sizes = (*(1 for _ in range(len(b.shape) - len(sizes))), *sizes)
+            along = dict(zip(operand.dims, (d.value for d in a.buffer.shape if isinstance(d, Int)), strict=True))
+            sizes = tuple(along.get(d, 1) for d in range(len(b.shape)))
             boxes.append(TmaBox(a.buffer.name, b, operand.at, sizes, span_of(s.fn, found)))
             out.append(Load(b, tuple(Int(0) for _ in b.shape)))
         else:
