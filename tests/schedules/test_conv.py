@@ -31,7 +31,7 @@ def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
 def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
     conv = Conv("padding", n=1, c=64, h=7, k=64, r=2, padding=1)
     s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(64, 64), stages=2)
-    assert all(x in str(s) for x in ("wgmma_m64n64k16", "cp_async", "tma_load"))
+    assert all(x in lp.text(s.func) for x in ("wgmma_m64n64k16", "cp_async", "tma_load"))
     given = conv.arrays()
     (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
     assert conv.right(found, given)
@@ -49,7 +49,7 @@ def test_float32_is_copied_element_by_element_some_steps_ahead(
     x, w, b = (lp.placeholder(shape, "float32", name=name) for shape, name in zip(shapes, "xwb", strict=True))
     s = lp.Schedule(lp.relu(lp.conv2d(x, w, b, **options)))
     made = schedules.conv_simt(schedules.inlined(s), "conv", block=(32, 32), part=(4, 4))
-    assert "cp_async_f32x1" in str(made)
+    assert "cp_async_f32x1" in lp.text(made.func)
     rng = np.random.default_rng(0)
     given = tuple(rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
     (found,) = interpret(lp.lower(made, "cuda")[0], given).values()

@@ -147,8 +147,8 @@ def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:
 def test_scores_of_any_size_in_few_operations(size: float) -> None:
     """A power is one product and sum, and a power of 2; and finite, where scores are 1e12."""
     s = hopper(wide(None, 64, 48, 64), keys=16)
-    assert str(s).count("exp2_16") == 4  # of the sum and of the product, before the loop and in it
-    assert "exp_16" not in str(s)
+    assert lp.text(s.func).count("exp2_16") == 4  # of the sum and of the product, before the loop and in it
+    assert "exp_16" not in lp.text(s.func)
     some = data((), 64, 48, 64)
     some[:2] = [(x.astype(np.float32) * size).astype(ml_dtypes.bfloat16) for x in some[:2]]
     got = interpret(lp.lower(s, "cuda")[0], some)["out"].astype(np.float64)
@@ -165,7 +165,7 @@ def test_rows_that_are_masked_by_a_large_number_are_means() -> None:
 def test_blocks_of_a_causal_mask_are_cut_by_it_once_a_row_of_them() -> None:
     """Of 384 rows and keys, not blocks of 192 keys, but of 128, as are those of rows: the loop has no mask."""
     s = hopper(wide(CAUSAL[0], 384, 384, 64))
-    assert [str(s).count(x) for x in (" <= ", "wgmma_m64n128k16")] == [1, 2]
+    assert [lp.text(s.func).count(x) for x in (" <= ", "wgmma_m64n128k16")] == [1, 2]
 
 
 def faulty(func: Func, fault: str) -> Func:
@@ -236,7 +236,7 @@ def test_few_rows_odd_keys_and_columns_that_are_no_whole_pieces() -> None:
     some = [x.astype(np.float16) for x in data((1,), 5, 35, 72)]
     s = hopper(naive((1,), 5, 35, 72, dtype="float16"), keys=16)
     assert off(lp.lower(s, "cuda")[0], some) < 0.003
-    assert str(s).count("< 35") == 3  # of the last block, which is the first
+    assert lp.text(s.func).count("< 35") == 3  # of the last block, which is the first
 
 
 @pytest.mark.parametrize("b", [1, 2])

@@ -138,7 +138,7 @@ def test_few_rows_are_filled_up_to_those_of_an_instruction(rows: int, lies: str)
     given = [lp.placeholder(v[:: -1 if t == "t" else 1], "bfloat16", name=n) for v, t, n in zip(shapes, lies, "AB")]
     left, right = (x.T if t == "t" else x for x, t in zip(given, lies))
     s = schedules.gpu(lp.Schedule(left @ right))
-    assert "with mma_m16n8k16" in str(s)
+    assert "with mma_m16n8k16" in lp.text(s.func)
     rng = np.random.default_rng(rows)
     a, b = (rng.integers(-2, 3, v) for v in shapes)
     bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy

@@ -34,7 +34,7 @@ def right(s: lp.Schedule, m: int, n: int, k: int) -> bool:
 def test_a_whole_tile_and_pieces_of_others_are_the_product() -> None:
     """Two tiles of three steps are left for three blocks, of which the second one has a step of each tile."""
     s = product(192, 8, 192, rows=64, parts=3, **SMALL)
-    assert str(s).count("with role") == 2
+    assert lp.text(s.func).count("with role") == 2
     assert right(s, 192, 8, 192)
 
 

@@ -145,7 +145,7 @@ def test_columns_of_unknown_number_have_versions(dtype: str, monkeypatch: pytest
     for size in ((70, 64), (9, 128), (70, 24), (70, 13)):
         check(t, s, RNG.integers(0, 5, size).astype(s.func.args[0].buffer.dtype.numpy))
     if dtype == "float32":
-        text = str(s)
+        text = lp.text(s.func)
         assert text.count("m % 64 == 0") == 2, "whole blocks, enough for a GPU or not"
         assert text.count("m % 4 == 0") == 1, "whole vectors; and all others"
         assert text.count("2048 <= n") == 1, "groups of rows, or few rows"
@@ -188,7 +188,9 @@ def test_vectors_of_a_matrix_come_before_what_they_are_multiplied_by() -> None:
     k = lp.reduce_axis(128, name="k")
     t = lp.compute((64,), lambda j: lp.sum(x[k] * w[k, j], axis=k), name="y")
     s = scheduled(t, threads=64, chunk=64)
-    assert 'alloc("float32[8, 4]", scope="local") as w_local' in str(s)  # four rows of a thread, and of two of them
+    assert 'alloc("float32[8, 4]", scope="local") as w_local' in lp.text(
+        s.func
+    )  # four rows of a thread, and of two of them
     check(t, s, RNG.integers(0, 5, 128).astype(np.float32), RNG.integers(0, 5, (128, 64)).astype(np.float32))
 
 

@@ -58,7 +58,7 @@ def test_tiles_along_a_diagonal_are_blocks_of_a_gpu(name: str) -> None:
     made = schedules.time_tiled_gpu(s, sweeps=2, rows=4, threads=8)
     assert {"skew", "tile", "wavefront"} <= {x.name for x in made.trace}
     assert made.loop("t_o").kind == "blockIdx.x"
-    assert ("threadIdx.x" in str(made)) == (name != "in place")  # there a row's columns follow one another
+    assert ("threadIdx.x" in lp.text(made.func)) == (name != "in place")  # there a row's columns follow one another
     assert lp.compile_source(made, arch="sm_90a").cubin
     for T, n in ((0, 3), (1, 1), (4, 8), (3, 9)):
         rng = np.random.default_rng(n)
