@@ -90,7 +90,7 @@ def spread_row(
             inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
         for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
             if s.buffer(buffer).scope != "local":
-                s = vector_read(s, stage, buffer, thread, inside)
+                s = vector_read(s, stage, buffer, outer if row is None else thread, inside)
         s = s.unroll(lane)
     # tests between loads would keep them from being in flight together
     return s.partition(turn) if turn and s.why("partition", turn) is None else s

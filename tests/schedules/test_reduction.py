@@ -94,6 +94,16 @@ def test_a_sum_over_everything_moves_whole_vectors_whatever_its_rows() -> None:
     assert "lp_u4*" in lp.compile_source(s).source
 
 
+@pytest.mark.parametrize("n", [2052, 3000, 4096])
+def test_a_thread_reads_one_vector_at_a_time_of_the_only_row(n: int) -> None:
+    """Where a thread takes several vectors that lie apart, it does not read what is between them."""
+    t = lp.placeholder((n,), "float32", name="x").sum()
+    s = scheduled(t)
+    assert all(lp.text(b.shape[0]) == "4" for b in map(s.buffer, s.buffers) if b.scope == "local" and b.shape)
+    assert s.report().seconds < 5e-6
+    check(t, s, RNG.integers(0, 5, n).astype(np.float32))
+
+
 def test_short_rows_share_a_block() -> None:
     s = scheduled(lp.placeholder((lp.symbol("n"), 8), "float32", name="x").sum(axis=1))
     assert {s.loop(x).kind: lp.text(s.loop(x).extent) for x in s.loops() if "Idx" in s.loop(x).kind} == {
