@@ -53,6 +53,7 @@ from loopir.testing.generate.families import FROM_MEMORY, documented, forms
 from loopir.testing.generate.instructed import instructed
 from loopir.testing.generate.odd_names import with_odd_names
 from loopir.testing.generate.repeated import repeated
+from loopir.testing.generate.starts import started
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.generate.varied import longest, varied
@@ -341,7 +342,7 @@ def _unfiltered_program(draw: st.DrawFn, theme: str) -> Func:
         return draw(chained_folds())
     if theme in FORMS and kind < 6:
         return draw(forms(FORMS[theme]))
-    if theme in OWN_FORMS and kind < 6:
+    if theme in OWN_FORMS and kind < 8:
         return draw(OWN_FORMS[theme]())
     if kind < (7 if theme in SELDOM else 3):
         return draw(varied(draw(documented([theme], memory=False))))
@@ -355,7 +356,7 @@ SELDOM = (
 )  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
 OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {
-    "compute_once": repeated, "multicast": clustered, "tensorize": instructed,
+    "compute_once": repeated, "merge_reduction": started, "multicast": clustered, "tensorize": instructed,
 }  # fmt: skip
 """Primitives for programs of a form that no other one makes."""
 FOLDS = {"factor_out": 2, "rolling_update": 6}
