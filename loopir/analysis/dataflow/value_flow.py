@@ -234,8 +234,8 @@ class Flow:
             self.known[key] = self._pieces(site, load.buffer, self.element(site, load.buffer, load.at), key)
         return self.known[key]
 
-    def writes(self, b: str) -> list[tuple[Site, Store | Reduce, isl.Map]]:
-        out: list[tuple[Site, Store | Reduce, isl.Map]] = []
+    def writes(self, b: str) -> list[Write]:
+        out: list[Write] = []
         for site in self.sites.values():
             assert site.statement is not None
             stmt = site.statement.place.stmt
@@ -270,9 +270,7 @@ class Flow:
             return ((InputValue(b.name), rest.set_tuple_name(isl.dim_type.out, b.name)),)
         return ((UnwrittenValue(), rest.domain().identity()),)
 
-    def last_writes(
-        self, site: Site, reads: isl.Map, writes: Sequence[tuple[Site, Store | Reduce, isl.Map]]
-    ) -> tuple[list[tuple[tuple[Site, Store | Reduce, isl.Map], isl.Map]], isl.Map]:
+    def last_writes(self, site: Site, reads: isl.Map, writes: Sequence[Write]) -> tuple[list[Source], isl.Map]:
         """For each of `writes` the instances that wrote last before the reader; and the reads that none precedes."""
         reader = f"{site.name}_reads"
         sink = reads.set_tuple_name(isl.dim_type.in_, reader)
@@ -290,7 +288,26 @@ class Flow:
             if w[0].name in by_name
         ]
         rest = [m.set_tuple_name(isl.dim_type.in_, site.name) for m in _maps(flow.get_must_no_source())]
-        return found, rest[0] if rest else reads.subtract(reads)
+        none = rest[0] if rest else reads.subtract(reads)
+        seen = reduce(isl.Set.union, (m.domain() for _, m in found), none.domain())
+        if not seen.is_equal(reads.domain()):  # isl loses some where elements are remainders, as i % 2 * 3 is
+            return self._latest_writes(site, reads, writes)
+        return found, none
+
+    def _latest_writes(self, site: Site, reads: isl.Map, writes: Sequence[Write]) -> tuple[list[Source], isl.Map]:
+        """As `last_writes`, by the largest of the times of all writes before each read."""
+        now = self.time(site, 0)
+        before = [
+            (w, both)
+            for w in writes
+            if not (both := reads.apply_range(w[2].reverse()).intersect(now.lex_gt_map(self.time(w[0], 1)))).is_empty()
+        ]
+        if not before:
+            return [], reads
+        whens = [both.apply_range(self.time(w[0], 1)) for w, both in before]
+        last = reduce(isl.Map.union, whens).lexmax()
+        found = [(w, both.intersect(last.apply_range(self.time(w[0], 1).reverse()))) for w, both in before]
+        return [(w, m) for w, m in found if not m.is_empty()], reads.subtract_domain(last.domain())
 
     def _folded(self, site: Site, b: Buffer, reads: isl.Map, monoid: str, key: tuple[object, ...]) -> FoldedValue:
         """The folds by `monoid` that a reader sees: those after whatever else was last written to the element."""
@@ -341,7 +358,11 @@ class Flow:
         return tuple(out)
 
 
-Sources: TypeAlias = "Sequence[tuple[tuple[Site, Store | Reduce, isl.Map], isl.Map]]"
+Write: TypeAlias = "tuple[Site, Store | Reduce, isl.Map]"
+"""A statement that writes a buffer, and which element each instance of it writes."""
+Source: TypeAlias = "tuple[Write, isl.Map]"
+"""A statement that writes, and which instance of it the value of each reader comes from."""
+Sources: TypeAlias = "Sequence[Source]"
 
 
 def _same_folds(one: Sources, other: Sources) -> bool:
