@@ -9,6 +9,7 @@ from math import prod
 import loopir as lp
 
 from .nest_queries import if_legal
+from .view_loops import split_view
 
 
 @lp.composite
@@ -29,14 +30,19 @@ def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
 def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the stages after `stage`, each the only reader of the one before, folded into the store of its result.
 
-    As many as can be: those that take the elements one by one, where a store in their own order is left.
+    As many as can be: those that take the elements one by one, where a store in their own order is left, in whatever
+    shape they see them.
     """
     while stage in s.stages:  # a step may show that it never runs
         written = {t.buffer for t in s.accesses(stage) if t.write}
         readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
-        if len(readers) != 1 or readers[0] == stage or s.why("reverse_compute_inline", readers[0]) is not None:
+        if len(readers) != 1 or readers[0] == stage:
             return s
-        s, stage = s.reverse_compute_inline(readers[0]), readers[0]
+        made = if_legal(split_view(s, readers[0]), "reverse_compute_inline", readers[0])
+        looks = readers[0] in made.stages and len(made.loops(readers[0])) > len(s.loops(stage))
+        if stage in made.stages or looks:  # for its element, among all, in a loop of its own
+            return s
+        s, stage = made, readers[0]
     return s
 
 

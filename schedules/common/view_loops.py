@@ -28,7 +28,7 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
     """
     for stage in s.stages:
         if stage in s.stages and not s.reduced(stage):
-            s = _split(s, stage)
+            s = split_view(s, stage)
     return s
 
 
@@ -127,7 +127,7 @@ def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedu
     return schedule(split) if made is None and (split := split_views(s)).func is not s.func else made
 
 
-def _split(s: lp.Schedule, stage: str) -> lp.Schedule:
+def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with all loops of `stage` split that one of its reads finds by quotient and remainder, in its order."""
     for t in s.accesses(stage):
         at = [] if t.write else t.text.partition("[")[2].removesuffix("]").split(", ")

@@ -57,6 +57,14 @@ def test_guards_are_met_as_often_as_they_hold() -> None:
     assert 0.35 * N < w.moved["y"].written / 4 < 0.65 * N
 
 
+def test_an_unrolled_loop_without_iterations_moves_nothing() -> None:
+    a = lp.placeholder((2, 0), "float32", name="a")
+    s = schedules.auto(lp.Schedule(lp.sum(a, axis=1)), "cuda", arch="sm_90a")
+    assert lp.predict(s, "cuda", arch="sm_90a").seconds < 1e-4
+    (w,) = counted(line("for k in unroll(0):\n            y[i] = x[i + k]"), n=N)
+    assert w.moved["y"].written == 0
+
+
 def test_triangles_are_half_of_squares() -> None:
     func = parse(
         'def f(x: "float32[64, 64]", y: "out float32[4096]"):\n'

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
@@ -104,3 +105,11 @@ def test_reshaped_programs_are_as_many_loops_as_plain_ones_on_a_cpu(name: str, f
     )
     assert lp.lower(made, "llvm")
     assert len(lp.nests(made.func)) <= len(lp.nests(plain.func))
+
+
+@pytest.mark.parametrize("dtype", ["float32", BF, "int8"])
+def test_a_flat_result_is_stored_where_its_product_is_made(dtype: str) -> None:
+    x, w = lp.placeholder((100, 64), dtype, name="x"), lp.placeholder((64, 100), dtype, name="w")
+    made = schedules.auto(lp.Schedule(((x @ w) * 2).reshape((100 * 100,))), "llvm")
+    assert f"range({100 * 100})" not in str(made)  # in which each result would be looked for
+    assert len(made.stages) <= len(schedules.auto(lp.Schedule((x @ w) * 2), "llvm").stages)

@@ -261,7 +261,7 @@ class _Counter:
         at = (self.rng.random((SAMPLES, 1)) * most[:, None]).astype(np.int64)
         extent = int(length.max(initial=0))
         near = met.unrolled
-        if loop.kind == "unroll" and extent * prod(n for _, n in near) <= _UNROLL_WINDOW:
+        if loop.kind == "unroll" and 0 < extent * prod(n for _, n in near) <= _UNROLL_WINDOW:
             near = (*near, (loop.var, extent))
         env, active = met.at(loop.var, at), met.active & (at < length)
         return replace(met, env=env, active=active, times=met.times * most, unrolled=near)

@@ -234,8 +234,8 @@ class Flow:
             self.known[key] = self._pieces(site, load.buffer, self.element(site, load.buffer, load.at), key)
         return self.known[key]
 
-    def writes(self, b: str) -> list[Write]:
-        out: list[Write] = []
+    def writes(self, b: str) -> list[WriteSite]:
+        out: list[WriteSite] = []
         for site in self.sites.values():
             assert site.statement is not None
             stmt = site.statement.place.stmt
@@ -270,7 +270,7 @@ class Flow:
             return ((InputValue(b.name), rest.set_tuple_name(isl.dim_type.out, b.name)),)
         return ((UnwrittenValue(), rest.domain().identity()),)
 
-    def last_writes(self, site: Site, reads: isl.Map, writes: Sequence[Write]) -> tuple[list[Source], isl.Map]:
+    def last_writes(self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]) -> tuple[list[LastWrite], isl.Map]:
         """For each of `writes` the instances that wrote last before the reader; and the reads that none precedes."""
         reader = f"{site.name}_reads"
         sink = reads.set_tuple_name(isl.dim_type.in_, reader)
@@ -294,7 +294,9 @@ class Flow:
             return self._latest_writes(site, reads, writes)
         return found, none
 
-    def _latest_writes(self, site: Site, reads: isl.Map, writes: Sequence[Write]) -> tuple[list[Source], isl.Map]:
+    def _latest_writes(
+        self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]
+    ) -> tuple[list[LastWrite], isl.Map]:
         """As `last_writes`, by the largest of the times of all writes before each read."""
         now = self.time(site, 0)
         before = [
@@ -358,11 +360,11 @@ class Flow:
         return tuple(out)
 
 
-Write: TypeAlias = "tuple[Site, Store | Reduce, isl.Map]"
+WriteSite: TypeAlias = "tuple[Site, Store | Reduce, isl.Map]"
 """A statement that writes a buffer, and which element each instance of it writes."""
-Source: TypeAlias = "tuple[Write, isl.Map]"
+LastWrite: TypeAlias = "tuple[WriteSite, isl.Map]"
 """A statement that writes, and which instance of it the value of each reader comes from."""
-Sources: TypeAlias = "Sequence[Source]"
+Sources: TypeAlias = "Sequence[LastWrite]"
 
 
 def _same_folds(one: Sources, other: Sources) -> bool:
