@@ -197,7 +197,7 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     if len(s.stages) < 2 or len(loops) < 2 or s.reduced(last) or loops[0] not in free_loops(s, last):
         return None
     folds = [x for x in s.stages if s.reduced(x)]
-    if any(product(s, x) is not None or not runs_along(s, x) for x in folds):
+    if any(product(s, x) is not None or several(s, x, SHORT_LOOP) or not runs_along(s, x) for x in folds):
         return None
     t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]

@@ -39,14 +39,21 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     s, (outer, row) = step(s, "split", loops[0], strip)
     for stage in reversed(s.stages[:-1]):
         if s.why("compute_at", stage, row, store=outer) is None:
-            s = s.compute_at(stage, row, store=outer)
-            s = ringed(s, stage) if stage in s.stages else s  # that step may show that the stage never runs
+            t = s.compute_at(stage, row, store=outer)
+            if not _same_for_all(t, stage, (outer, row)):
+                s = ringed(t, stage) if stage in t.stages else t  # that step may show that the stage never runs
     for stage in s.stages:
         inner = innermost(s, stage)
         if inner is not None and inner not in (outer, row):
             past = stage == last and STREAMED(past_caches(s), at=stage)
             s = vectors(s, inner, lanes or several(s, stage), last if past else None)
     return parallel_if_legal(s, last, outer)
+
+
+def _same_for_all(s: lp.Schedule, stage: str, loops: tuple[str, str]) -> bool:
+    """Whether `stage` reads the same in all iterations of `loops`, and would compute it in each strip again."""
+    reads = [t for t in s.accesses(stage) if not t.write] if stage in s.stages else []
+    return bool(reads) and all(t.invariant(x) for t in reads for x in loops)
 
 
 def _strip(length: int | None) -> int:

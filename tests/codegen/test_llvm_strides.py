@@ -40,6 +40,20 @@ def test_loads_are_of_vectors_between_the_first_and_the_last(stride: int) -> Non
     assert "load float" not in source
 
 
+@pytest.mark.parametrize("index", ["(i + 1) // 2", "7 - i // 3", "i % 4", "min(i, 3)", "max(2, i) * 1"])
+def test_a_pattern_of_lanes_is_picked_from_one_vector(index: str) -> None:
+    """What lies where a number of the lane says is loaded with all between, and nothing outside."""
+    s = lp.Schedule(lp.parse(
+        f'def f(x: "float32[3, 8]", y: "out float32[3, 8]"):\n    for j in range(3):\n        for i in range(8):\n'
+        f"            y[j, i] = x[j, {index}]\n"
+    )).vectorize("i")  # fmt: skip
+    given = np.arange(24, dtype=np.float32).reshape(3, 8)
+    at = [eval(index, {"i": i, "min": min, "max": max}) for i in range(8)]
+    np.testing.assert_array_equal(s.build("llvm")(given), given[:, at])
+    (program,) = lp.lower(s, "llvm")
+    assert "load float" not in emit(program).source
+
+
 def test_a_guard_is_one_mask_where_rows_are_no_whole_vectors() -> None:
     x = lp.placeholder((5, 43), "float32", name="x")
     s = schedules.cpu(lp.Schedule(lp.compute((5, 43), lambda i, j: x[i, 42 - j], name="y")), lanes=8)

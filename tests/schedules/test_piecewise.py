@@ -35,3 +35,21 @@ def test_no_part_tests_of_which_it_is() -> None:
 def test_a_border_is_no_chain() -> None:
     s = lp.Schedule(lp.pad(lp.placeholder((8, 8), "float32", name="x"), [(1, 1), (1, 1)], 0.0).named("y"))
     assert cut_in_pieces(s, "y") is s
+
+
+def test_what_all_parts_read_is_computed_once() -> None:
+    """In a window on rows it would be computed for each, as no part of it belongs to one."""
+    x = lp.placeholder((3, 16, 16), "float32", name="x")
+    total = (x[0] + x[1] + x[2]).named("total")
+    s = lp.Schedule(lp.stack([x[n] * 0.5 + total for n in range(3)], axis=0).named("y"))
+    made = cpu(s, 4)
+    assert len(lp.nests(made.func)) >= 2
+    assert lp.text(made.func).count('alloc("float32[16, 16]")') == 1
+    assert_equivalent(s, made)
+
+
+def test_a_convolution_in_groups_is_no_fold_of_rows() -> None:
+    x = lp.placeholder((2, 32, 28, 28), "float32", name="x")
+    w = lp.placeholder((32, 16, 3, 3), "float32", name="w")
+    made = cpu(lp.Schedule(lp.conv2d(x, w, padding=1, groups=2).named("y")), 16)
+    assert any(made.loop(x).kind == "unroll" for x in made.loops())

@@ -11,6 +11,7 @@ or reads memory is emitted in place, and so is everything that depends on it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -229,6 +230,26 @@ def taken_apart(ix: Index) -> tuple[tuple[tuple[Index, int], ...], int]:
             return tuple((part, m * n) for part, m in terms if n), number * n
         case _:
             return ((ix, 1),), 0
+
+
+def value_at(ix: Index, var: str, value: int) -> int | None:
+    """What `ix` is where `var` is `value`; None if it speaks of anything else."""
+    match ix:
+        case Int(n):
+            return n
+        case Var(name):
+            return value if name == var else None
+        case Add(a, b) | Mul(a, b) | Min(a, b) | Max(a, b) | FloorDiv(a, b) | Mod(a, b):
+            x, y = value_at(a, var, value), value_at(b, var, value)
+            return None if x is None or y is None else _COMBINED[type(ix)](x, y)
+        case _:
+            return None
+
+
+_COMBINED: dict[type[Index], Callable[[int, int], int]] = {
+    Add: operator.add, Mul: operator.mul, Min: min, Max: max,
+    FloorDiv: lambda a, b: a // b if b else 0, Mod: lambda a, b: a % b if b else 0,
+}  # fmt: skip
 
 
 def is_vector(v: Operand) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from loopir.codegen.llvm import ops
 from loopir.codegen.llvm.builder import Builder
-from loopir.codegen.llvm.index import Indices, is_vector, taken_apart
+from loopir.codegen.llvm.index import Indices, is_vector, taken_apart, value_at
 from loopir.codegen.llvm.ir_text import (
     DOUBLE,
     I1,
@@ -265,9 +265,32 @@ class Values:
                 raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
         elif stride is not None and abs(stride) <= MAX_SHUFFLE_DISTANCE and self.mask is None:
             raw = self.near(b, self.address(b, ix, wide=True), stride)
+        elif stride is None and self.mask is None and (offsets := self.lane_offsets(ix)):
+            raw = self.picked(b, self.address(b, ix, wide=True), offsets)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
         return raw
+
+    def lane_offsets(self, ix: Index) -> list[int]:
+        """How far from that of lane 0 the element of each lane is; none if it is not known, or some are far apart."""
+        assert self.lanes is not None
+        varying = [(part, n) for part, n in taken_apart(ix)[0] if self.varies(part)]
+        out: list[int] = []
+        for lane in range(self.lanes.width):
+            found = [value_at(part, self.lanes.var, lane) for part, _ in varying]
+            if None in found:
+                return []
+            out.append(sum(n * x for (_, n), x in zip(varying, found, strict=True) if x is not None))
+        return [x - out[0] for x in out] if max(out) - min(out) < self.lanes.width else []
+
+    def picked(self, b: Buffer, first: Operand, offsets: Sequence[int]) -> Operand:
+        """Elements at `offsets` from `first`, from one load of all from the first of them to the last."""
+        kind, least = ops.memory_type(b.dtype), min(offsets)
+        whole = vector(kind, max(offsets) - least + 1)
+        if whole.count == 1:
+            return self.read(b, first, kind)
+        loaded = self.read(b, self.b.gep(kind, first, word(least)), whole)
+        return self.b.shuffled(loaded, [x - least for x in offsets])
 
     def near(self, b: Buffer, first: Operand, stride: int) -> Operand:
         """Elements so far from each other, from all that lies between the first and the last: `stride` loads of as many
