@@ -102,8 +102,8 @@ def parallel(s: lp.Schedule) -> None:
         pytest.param(lambda: on_cpu(conditions(40).split("j", 4)), id="40 conditions, split and lowered"),
         pytest.param(lambda: parallel(conditions(40)), id="40 conditions, parallel"),
         pytest.param(lambda: conditions(20).suggest(), id="20 conditions, suggest"),
-        pytest.param(lambda: on_cpu(split(30)), id="30 splits, lowered"),
-        pytest.param(lambda: schedules.auto(pyramid(4), "llvm"), id="4 levels of a pyramid, auto on a CPU"),
+        pytest.param(lambda: on_cpu(split(20)), id="20 splits, lowered"),
+        pytest.param(lambda: schedules.auto(pyramid(3), "llvm"), id="3 levels of a pyramid, auto on a CPU"),
         pytest.param(lambda: schedules.auto(pyramid(3), "cuda", arch="sm_90a"), id="3 levels, auto on a GPU"),
     ],
 )  # fmt: skip

@@ -239,6 +239,15 @@ class BoundsContext:
         seen = (t for t in conjuncts(c) if is_affine_visible(t))
         return BoundsContext(self.func, self.context.inside(c), self.loops, (*self.conds, *seen))
 
+    def proves(self, ends: Iterable[Cond]) -> bool:
+        """Whether `ends` hold without what is given at an access, of which there may be much."""
+        spans = {(s.var, s.extent) for s in self.loops}
+        return all(
+            (isinstance(end, Cmp) and end.op == "<" and isinstance(end.a, Var) and (end.a.name, end.b) in spans)
+            or simplify_cond(end, self.context) == TRUE
+            for end in ends
+        )
+
     def unproved(self, x: Check) -> tuple[Cond, ...]:
         """The ends of `x` that are not proved to hold."""
         context = self.context.given(*x.given)
@@ -315,13 +324,17 @@ def _unproved(body: Body, here: BoundsContext, of: str | None) -> Iterator[tuple
     for s in body:
         if of is not None and of not in accessed_buffers(s):
             continue
+        anyway: dict[tuple[Cond, ...], bool] = {}
         seen: set[tuple[Cond, ...]] = set()
         for x in subscripts(s) if of is None else _not_inside(s, of, here):
-            key = (*x.ends, *x.given)
-            if key not in seen:
-                seen.add(key)
-                if ends := here.unproved(x):
-                    yield s, x, ends
+            ends = x.ends
+            if ends not in anyway:
+                anyway[ends] = here.proves(ends)
+            if anyway[ends] or (key := (*ends, *x.given)) in seen:
+                continue
+            seen.add(key)
+            if wrong := here.unproved(x):
+                yield s, x, wrong
         inner = here.loop(s) if isinstance(s, Loop) else here
         for side, part in enumerate(bodies(s)):
             within = inner.inside(Not(s.cond) if side else s.cond) if isinstance(s, If) else inner
