@@ -156,6 +156,22 @@ def require_outside_lanes(func: Func, loop: Loop) -> None:
             raise ScheduleError(reason, loop=loop.var, suggestion=f"a loop around {lanes.var!r}")
 
 
+def require_lanes_apart(new: Func, loops: Iterable[str], what: str) -> None:
+    """Refuse if lanes of one of `loops` fold into one element in `new`, beside something else.
+
+    Lanes are folded into one another only where a reduction is all that their loop holds.
+    """
+    for var in loops:
+        loop = loop_of(new, var)
+        if loop is None or loop.kind != "vectorize" or is_vector_reduction(loop):
+            continue
+        try:
+            require_lockstep(new, var)
+        except ScheduleError as error:  # about a nest that there is not
+            reason = f"{what}, {error.reason}: {error.witness}"
+            raise ScheduleError(reason, loop=var, suggestion=f"this step before {var!r} is vectorized") from None
+
+
 def require_lockstep(func: Func, loop: str) -> None:
     """Refuse if running all iterations of `loop` together changes who sees what.
 

@@ -50,6 +50,7 @@ from loopir.ir.traverse.walk import (
     StmtPath,
     fresh_name,
     is_affine_visible,
+    is_vector_reduction,
     leaf_paths,
     loops,
     nests_declaring,
@@ -67,7 +68,7 @@ from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_loop, find_stage, join_names
 from loopir.schedule.core.naming import free_name
 from loopir.schedule.legality.effects import reads, writes
-from loopir.schedule.legality.loop_kinds import require_loop_kinds
+from loopir.schedule.legality.loop_kinds import require_lanes_apart, require_loop_kinds
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.scopes import require_place, scope_called
 
@@ -414,8 +415,15 @@ def inside_nests(nests: Body, old: Stmt, new: Stmt) -> Body:
     return rewrite(nests, lambda s: new if s is old else None)
 
 
+def _folded_lanes(site: CacheSite) -> list[str]:
+    """The loops around the copy that hold a reduction over them alone."""
+    return [x.var for x in site.around if isinstance(x, Loop) and is_vector_reduction(x)]
+
+
 def require_unshared(site: CacheSite, made: Func, name: str) -> None:
-    """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes."""
+    """Refuse if the copy reads, as it is whole, what another iteration that runs at the same time writes, or stands
+    beside a fold of lanes."""
+    require_lanes_apart(made, _folded_lanes(site), "with the copy")
     at_once = [x for x in site.around if isinstance(x, Loop) and x.kind not in ("serial", "unroll")]
     if not any(name in stored_buffers(x) for x in at_once):
         return

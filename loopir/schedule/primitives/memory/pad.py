@@ -62,7 +62,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, find_stage, join_names, written_buffers
-from loopir.schedule.legality.loop_kinds import IN_ORDER
+from loopir.schedule.legality.loop_kinds import IN_ORDER, require_lanes_apart
 from loopir.schedule.schedule import primitive
 
 EXTRA = "what is padded"
@@ -344,6 +344,8 @@ def _require_apart(new: Func, place: StmtPath) -> None:
     Lanes of a vector read before any of them writes, and what is read too much is used by nothing.
     """
     stmt = place.stmt
+    over = stmt.over if isinstance(stmt, Reduce) else ()
+    require_lanes_apart(new, [x.var for x in place.loops if x.var in over], "without the guards")
     for n, x in enumerate(place.around):
         if isinstance(x, Loop) and x.kind not in (*IN_ORDER, "vectorize"):
             shared = {b.name for b in _sources(stmt)} - {
