@@ -7,7 +7,7 @@ Loops that a stage reads as one, `x[i * 64 + j]`, become one; a loop that is rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +29,18 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
     for stage in s.stages:
         if stage in s.stages and not s.reduced(stage):
             s = split_view(s, stage)
+    return s
+
+
+def split_groups(s: lp.Schedule, stage: str, buffers: Collection[str]) -> lp.Schedule:
+    """`s` with loops of `stage` split by whose quotient it finds elements of `buffers`: into groups, and in a group."""
+    for t in [x for x in s.accesses(stage) if not x.write and x.buffer in buffers]:
+        for d in t.text.partition("[")[2].removesuffix("]").split(", "):
+            found = _PART.match(d)
+            if found is None or found[2] != "//" or found[1] not in s.loops(stage):
+                continue
+            if s.why("split", found[1], int(found[3]), tail="exact") is None:
+                s = s.split(found[1], int(found[3]), tail="exact")
     return s
 
 

@@ -28,7 +28,7 @@ from .gathered_products import gathered_operands, gathered_product, gathers_of
 from .product_chains import product_chain
 from .recipe_table import Phase, Recipe, apply_phases, is_lowered, lowered
 from .reduction import reduction, streams
-from .row_blocks import crowded, row_blocks
+from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import short_fold, short_folds
 from .stencil_rows import neighbours, reaches
 from .tiled_products import (
@@ -79,6 +79,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
         Phase([Recipe("scan", is_scan, batched_scan), Recipe("recurrence", is_recurrence, recurrence)]),
         Phase(
             [
+                Recipe("few rows of blocks", _has_few_rows, lambda s, _: few_row_blocks(s), ends="program"),
                 Recipe("rows of blocks", _is_along_rows, lambda s, _: row_blocks(s), ends="program"),
                 Recipe("rows read again", _is_along_rows, lambda s, _: row_blocks(s, keep=False), ends="program"),
             ],
@@ -143,6 +144,10 @@ def _columns(s: lp.Schedule, _: str) -> lp.Schedule:
 
 def _is_along_rows(s: lp.Schedule, _: str) -> bool:
     return crowded(s) and not any(is_product(s, x) for x in s.stages)
+
+
+def _has_few_rows(s: lp.Schedule, stage: str) -> bool:
+    return _is_along_rows(s, stage) and has_few_rows(s)
 
 
 def _is_convolution(s: lp.Schedule, stage: str) -> bool:

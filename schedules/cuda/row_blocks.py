@@ -9,12 +9,15 @@ length is not known, the host picks a kernel for it at each launch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 import loopir as lp
 
 from ..common.nest_queries import extent, fused, iterations, step
-from .row_threads import LONGEST, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
+from ..common.view_loops import split_groups
+from .cheapest import cheapest
+from .row_threads import LONGEST, MAX_ROW_THREADS, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
 
 SHORT_ROW = 16384
 """A row that one block takes in good time, even if other blocks have nothing to do."""
@@ -26,6 +29,8 @@ KEPT_BYTES = 256
 NEAR_ELEMENTS, NEAR_BYTES, ROWS_AT_ONCE = 48, 65536, 3
 """A row of which threads would have more elements is kept in shared memory, if three blocks' rows fit a processor: an
 element has a register, however short it is, and with twice as many of them one block would be all that fits."""
+FEW_ROWS = 4
+"""Rows for each processor, at most, of which the last turn of blocks is a large part of the time."""
 
 
 @lp.composite
@@ -70,12 +75,36 @@ def row_blocks(
     return blocks_of_rows(s, row, given, threads, rows, keep)
 
 
+def few_row_blocks(s: lp.Schedule) -> lp.Schedule:
+    """`row_blocks` of `s` with the number of threads that is predicted to be fastest, and rows kept where that is.
+
+    A processor holds few blocks of many threads; a few rows more than it holds cost a turn as long as the first.
+    """
+    every = [None, *(MAX_ROW_THREADS >> n for n in range(3))]
+    ways = [partial(row_blocks, threads=n, keep=keep) for keep in (True, False) for n in every]
+    made = cheapest(s, ways)
+    if made is None:
+        raise lp.ScheduleError("the stages do not work along the same rows, or lowering refuses blocks of these")
+    return made
+
+
+def has_few_rows(s: lp.Schedule) -> bool:
+    """Whether the first reduction of `s` is known to have no more rows than a few for each processor."""
+    first = next((x for x in s.stages if s.reduced(x)), None)
+    if first is None:
+        return False
+    rows = iterations(s, [x for x in s.loops(first) if x not in s.reduced(first)])
+    return rows is not None and rows <= FEW_ROWS * lp.machine().processors
+
+
 def _rows_first(s: lp.Schedule, out: str, stages: Sequence[str], depth: int) -> lp.Schedule:
     """`s` with the loops of the last stage over which it reads what `stages` fold as its outer ones, in their order.
 
-    It is as it was where these are not `depth` loops: as many as the folds have results along.
+    A loop of which groups read the same, as channels do in a group norm, is split into groups. It is as it was where
+    these are not `depth` loops: as many as the folds have results along.
     """
     folded = {t.buffer for x in stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    s = split_groups(s, out, folded)
     reads = [t for t in s.accesses(out) if t.buffer in folded and not t.write]
     rows = [x for x in s.loops(out) if any(not t.invariant(x) for t in reads)]
     order = (*rows, *(x for x in s.loops(out) if x not in rows))

@@ -190,3 +190,38 @@ def test_a_norm_of_channels_is_one_launch_where_the_cache_has_their_rows() -> No
         assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
         with pytest.raises(lp.ScheduleError, match="rows of out are too long for the cache"):
             schedules.row_blocks(channel_norm(64, 64, 112, 112))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4, 8), (2, 3, 5, 5)])
+def test_rows_of_several_dimensions_stay_in_registers_however_threads_share_them(shape: tuple[int, ...]) -> None:
+    """Where threads divide no inner dimension, they step through the row, not through its dimensions."""
+    s = channel_norm(*shape)
+    made = schedules.row_blocks(s, threads=32)
+    assert made.buffer("x_local").scope == "local"
+    lp.testing.assert_equivalent(s, made)
+    a = RNG.integers(0, 9, shape).astype(np.float32)
+    assert lp.testing.memory_report(made, [a]).fault is None
+
+
+def group_norm(n: int, channels: int, groups: int, side: int) -> lp.Schedule:
+    x = lp.placeholder((n, channels, side, side), "float32", name="x")
+    v = x.reshape((n, groups, channels // groups, side, side))
+    d = v - lp.mean(v, axis=(2, 3, 4), keepdims=True)
+    norm = d * lp.rsqrt(lp.mean(d * d, axis=(2, 3, 4), keepdims=True) + 1e-5)
+    return lp.Schedule(norm.reshape((n, channels, side, side)) * 2.0)
+
+
+@pytest.mark.parametrize(("channels", "groups", "side"), [(6, 3, 4), (10, 2, 5)])
+def test_channels_of_a_group_are_one_row(channels: int, groups: int, side: int) -> None:
+    s = group_norm(2, channels, groups, side)
+    made = schedules.row_blocks(schedules.inlined(s), rows=1)
+    assert f'bind("blockIdx.x", {2 * groups})' in str(made)
+    lp.testing.assert_equivalent(s, made)
+
+
+def test_few_rows_have_as_many_threads_as_make_the_last_turn_short() -> None:
+    """A processor has two blocks of 1024 threads, so that 309 of them take two turns, as long as each other."""
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        s = channel_norm(13, 309, 51, 51, dtype="bfloat16")
+        made = importlib.import_module("schedules.cuda.row_blocks").few_row_blocks(s)
+        assert lp.predict(made, "cuda").seconds < 0.8 * lp.predict(schedules.row_blocks(s), "cuda").seconds

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
+from math import prod
 from typing import cast
 
 from loopir.analysis.dependence.access import statements_of
@@ -129,8 +130,9 @@ def _require_apart(name: str, pairs: Sequence[Pair], u: str | None, v: str | Non
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """An access to the memory, what is known there, and the loops of threads around it."""
+    """An access to the memory, its place there, what is known, and the loops of threads around it."""
 
+    access: tuple[Index, ...]
     at: tuple[Index, ...]
     known: Context
     axes: Axes
@@ -156,8 +158,34 @@ def _split_sum(p: Poly, v: str) -> tuple[Poly, Poly]:
 
 
 def _thread_part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
-    """`alloc` with the part of thread 0 alone, which is the shape of every thread's."""
-    b, found = alloc.buffer, list(_elements(func, original))
+    """`alloc` with the part of thread 0 alone, which is the shape of every thread's: in the dimensions of the memory,
+    or, where threads step through these together, as through the digits of a number, in their one row."""
+    found = list(_elements(func, original))
+    try:
+        return _part_of(alloc, alloc.buffer, found)
+    except LowerError:
+        row, elements = _as_row(alloc.buffer, found)
+        if row is None:
+            raise
+        return _part_of(alloc, row, elements)
+
+
+def _as_row(b: Buffer, found: list[_Element]) -> tuple[Buffer | None, list[_Element]]:
+    """The memory with one dimension, and where the elements are in it; None where it has a layout, or one already."""
+    sizes = [d.value for d in b.shape if isinstance(d, Int)]
+    if len(b.shape) < 2 or len(sizes) < len(b.shape) or b.layout is not None:
+        return None, []
+    elements: list[_Element] = []
+    for e in found:
+        place: Index = Int(0)
+        for x, size in zip(e.at, sizes, strict=True):
+            place = place * size + x
+        elements.append(replace(e, at=(simplify(place, e.known),)))
+    return replace(b, shape=(Int(prod(sizes)),)), elements
+
+
+def _part_of(alloc: Alloc, b: Buffer, found: list[_Element]) -> Alloc:
+    """`alloc` with the part that thread 0 has of `b`, its memory."""
     shares = {_shares(b, e) for e in found}
     shared = {axis: {dict(s).get(axis) for s in shares} - {None} for axis in THREAD_AXES}
     if any(len(x) > 1 for x in shared.values()):
@@ -167,7 +195,7 @@ def _thread_part(func: Func, original: Alloc, alloc: Alloc) -> Alloc:
     part = replace(b, shape=tuple(map(Int, sizes)), layout=layout)
     if layout is not None and not (is_tiled(layout, part.shape) and is_tiled(layout, tuple(map(Int, lows)))):
         raise _unclear(b, "a warp does not have whole tiles of it")
-    places_of = {e.at: tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
+    places_of = {e.access: tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
 
     def at_of(at: tuple[Index, ...]) -> tuple[Index, ...]:
         if at not in places_of:
@@ -200,10 +228,10 @@ def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
         if not isinstance(s, Store | Reduce):
             continue
         if alloc.buffer in ((s.buffer,) if isinstance(s, Store) else s.buffers):
-            yield _Element(s.at, known.here, axes[s.label])
+            yield _Element(s.at, s.at, known.here, axes[s.label])
         for n in nodes(s):
             if isinstance(n, Load) and n.buffer.name == name:
-                yield _Element(n.at, known.here, axes[s.label])
+                yield _Element(n.at, n.at, known.here, axes[s.label])
 
 
 def _shares(b: Buffer, e: _Element) -> tuple[tuple[str, tuple[Index, ...]], ...]:
