@@ -36,6 +36,7 @@ from .tiled_products import (
     is_product,
     is_tiled,
     multiply,
+    multiply_copies,
     producers_of_right,
     stored_operands,
     tensor_product,
@@ -98,6 +99,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
         Phase(
             [
                 Recipe("product in tiles", _is_free_product, multiply, checked=False),
+                Recipe("product of copies of views", _is_free_product, multiply_copies),
                 Recipe("rows after a product", _starts_rows, _rows_after, ends="program"),
                 Recipe("reduction", _streams, reduction, ends="row"),
                 Recipe("loop with carried dependences", _has_no_free_loop, partial(_carried, threads), checked=False),

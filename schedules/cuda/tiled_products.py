@@ -6,6 +6,7 @@ largest size that gives each processor a block.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -50,6 +51,8 @@ SIMT_TILES = (64, 64), (64, 32)
 """Tiles of float32 products that are no whole tiles, on ordinary units."""
 SMALL_SIMT_TILES = ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
 """The same where there are few, each with the part of a thread."""
+DEEP, BUSY_WARPS = 1024, 16
+"""Steps of sums that are long, and warps of a processor that keep it busy."""
 NEARLY_SHORT = 24
 """How long rows or columns are at least that are worth a tile of 32, where there are several tiles."""
 SHORT_SIMT_TILES = ((32, 32), (4, 4)), ((32, 32), (4, 8))
@@ -65,9 +68,19 @@ def is_tiled(s: lp.Schedule, stage: str) -> bool:
         return worth_tiling(s, c, 2) and sum((extent(s, x) or THIN) >= THIN for x in (c.row, c.column, c.reduced)) > 1
     if rounded(s, c):
         return worth_tiling(s, c, THIN)
+    if is_deep(s, c):
+        return worth_tiling(s, c, 2)
     batch = iterations(s, c.batch) or UNKNOWN
     several_tiles = batch >= lp.machine().processors or any((extent(s, x) or HIGH) >= HIGH for x in (c.row, c.column))
     return worth_tiling(s, c, NEARLY_SHORT if several_tiles else SHORT_ROWS)
+
+
+def is_deep(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether `c` has long sums of float32, and fewer of them than threads that a GPU runs: a thread for each would
+    leave it idle, and tiles that are mostly zeros do not."""
+    results, depth = iterations(s, (*c.batch, c.row, c.column)), extent(s, c.reduced)
+    few = results is not None and results < 32 * BUSY_WARPS * lp.machine().processors
+    return few and depth is not None and depth >= DEEP and is_float32(s, c)
 
 
 def is_product(s: lp.Schedule, stage: str) -> bool:
@@ -362,3 +375,25 @@ PRODUCTS = (
 )
 """How a contraction that is worth tiles is multiplied, the fastest units first."""
 multiply = first_of(PRODUCTS)
+
+
+def multiply_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` of copies of the operands that it finds by quotients and remainders, as it does rows of a
+    reshaped array of which tiles are no boxes."""
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction")
+    views = {t.buffer for t in s.accesses(stage) if not t.write and re.search(" (//|%) ", t.text)}
+    for operand, loop in ((c.left, c.row), (c.right, c.column)):
+        if operand.buffer in views:
+            mine = [x for x in c.batch if not _is_invariant(s, stage, operand.buffer, x)]
+            order = (loop, c.reduced) if operand.along else (c.reduced, loop)
+            s, copy = made_by(s, "reindex", stage, operand.buffer, *mine, *order)
+            s = elementwise(s, copy)
+    if not views:
+        raise lp.ScheduleError(f"{stage} reads no operand by quotients")
+    return multiply(s, stage)
+
+
+def _is_invariant(s: lp.Schedule, stage: str, buffer: str, loop: str) -> bool:
+    return all(t.invariant(loop) for t in s.accesses(stage) if t.buffer == buffer)
