@@ -58,3 +58,13 @@ def f(A: "float32[8]", B: "out float32[1]"):
 def test_a_value_that_is_selected_is_computed_without_a_branch(value: str, branches: bool) -> None:
     s = lp.Schedule(lp.parse(CHOSEN.format(value=value)))
     assert ("lp_b =" in lp.compile_source(s).source) is not branches
+
+
+def test_a_fold_of_several_registers_evaluates_its_functions_once_and_selects_between_registers() -> None:
+    """Loads of later elements then go out before the fold of the first."""
+    x = lp.placeholder((3, 70), "float32", name="x")
+    s = schedules.row_blocks(schedules.inlined(lp.Schedule(lp.logsumexp(x, axis=1) + 0.0)), threads=32)
+    source = lp.compile_source(s).source
+    folds = source.count("const float lp_c1 =")
+    assert folds == source.count("expf(") == source.count("const float lp_f0 = expf(")
+    assert not [line for line in source.splitlines() if "?" in line and "expf(" in line]

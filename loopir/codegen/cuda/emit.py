@@ -20,7 +20,7 @@ from loopir.codegen.cuda.mbarriers import PRELUDE as RING_PRELUDE, MapInfo, hard
 from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW_PRELUDE
 from loopir.codegen.cuda.offsets import MANY, hoist_offset_bases, unrolled_copies
 from loopir.codegen.cuda.prelude import referenced
-from loopir.codegen.cuda.speculate import speculated_register, speculated_sides
+from loopir.codegen.cuda.speculate import hoisted_functions, speculated_register, speculated_sides
 from loopir.codegen.cuda.values import PRELUDE, CudaValues, memory_type, value_type
 from loopir.codegen.fast_division import PRELUDE as DIVISION_PRELUDE, divisors
 from loopir.codegen.host import python_index
@@ -450,7 +450,11 @@ class _Emitter:
             read = self.values.from_memory(self.values.element(b, at), b.dtype)
             self.line(depth + 1, f"const {value_type(p.type)} lp_l{n} = {read};")
             env[p.name] = f"lp_l{n}"
-        for n, (p, v) in enumerate(zip(s.monoid.left, s.monoid.combine, strict=True)):
+        functions, combine = hoisted_functions(s.monoid.combine)
+        for param, v in functions:
+            self.line(depth + 1, f"const {value_type(param.type)} {param.name} = {self.values.combined(v, env)};")
+            env[param.name] = param.name
+        for n, (p, v) in enumerate(zip(s.monoid.left, combine, strict=True)):
             self.line(depth + 1, f"const {value_type(p.type)} lp_c{n} = {self.values.combined(v, env)};")
         for n, b in enumerate(s.buffers):
             self.store(b, at, f"lp_c{n}", depth + 1)

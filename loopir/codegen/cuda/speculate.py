@@ -9,6 +9,7 @@ are not proved in bounds keep their branch.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from loopir.ir.grammar import (
     Add,
@@ -22,15 +23,17 @@ from loopir.ir.grammar import (
     Mul,
     Node,
     Op,
+    Param,
     Reduce,
     Select,
     Stmt,
     Store,
+    Value,
     ValueToCond,
     Var,
 )
 from loopir.ir.layout.shared_memory import elements_of
-from loopir.ir.traverse.walk import nodes
+from loopir.ir.traverse.walk import nodes, rebuild
 
 WORK = 4
 """Instructions of a function that is worth it, at least; a processor skips fewer without a branch."""
@@ -57,6 +60,26 @@ def speculated_sides(s: Store, own: Collection[str], extents: Mapping[str, int])
     if not isinstance(v, Select) or v.dtype.name not in ("float32", "float64"):
         return None
     return v if _is_safe_and_heavy([*nodes(v.a), *nodes(v.b)], own, extents) else None
+
+
+def hoisted_functions(combine: Sequence[Value]) -> tuple[list[tuple[Param, Value]], tuple[Value, ...]]:
+    """The functions in `combine`, a fold of registers, to be evaluated first, with the names they get, in order; and
+    `combine` with these names.
+
+    What selects between values of them then selects between registers, and a function in both is evaluated once.
+    """
+    found: dict[Value, Param] = {}
+
+    def visit(n: Node) -> Node:
+        made = rebuild(n, visit)
+        heavy = isinstance(made, Op) and made.fn.work >= WORK and made.fn.result != "bool"
+        chosen = isinstance(made, Select) and any(x in (*found.values(),) for x in (made.a, made.b))
+        if not (heavy or chosen) or not isinstance(made, Value):
+            return made
+        return found.setdefault(made, Param(f"lp_f{len(found)}", made.dtype))
+
+    combined = tuple(cast(Value, visit(v)) for v in combine)
+    return [(param, v) for v, param in found.items()], combined
 
 
 def _is_safe_and_heavy(values: Sequence[Node], own: Collection[str], extents: Mapping[str, int]) -> bool:
