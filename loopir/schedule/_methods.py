@@ -162,6 +162,11 @@ class Methods:
         """Allocate the intermediate `buffer` anew in each iteration of `loop`, which can then run in parallel."""
         raise NotImplementedError
 
+    def privatize_reduction(self, stage: str, at: str, scope: str = "local", *, name: str | None = None) -> Self:
+        """Fold what `stage` folds in one iteration of loop `at` into a buffer of its own, and that into the result
+        once."""
+        raise NotImplementedError
+
     def rectangularize(self, loop: str, *, skewed: str | None = None) -> Self:
         """Run `loop` as often as it runs at most, whatever the loops around it, and skip by a guard what is too
         much."""

@@ -1,10 +1,23 @@
-"""Reductions into elements that memory chooses, such as histograms: atomic updates from every thread."""
+"""Reductions into elements that memory chooses, such as histograms: atomic updates from every thread.
+
+On a GPU a result that is small beside what is folded into it is folded block by block in shared memory first: there
+updates of one element wait for one another in a block, and not for those of the whole GPU.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
 import loopir as lp
 
-from .nest_queries import fused, step
+from .nest_queries import extent, fused, step
+
+SHARED_BYTES, FOLDS = 32768, 16
+"""Bytes of a result that each block has for itself, at most, and folds into each of its elements, at least."""
+BLOCKS, BLOCK_THREADS = 2, 1024
+"""Blocks for each processor, and their threads, that fill it."""
+AT_ONCE = 8
+"""Folds of a thread whose loads are in flight together."""
 
 
 @lp.composite
@@ -13,7 +26,39 @@ def scatter(s: lp.Schedule, stage: str, target: str, *, threads: int = 256, chun
 
     For a nest whose iterations clash by these updates alone; ScheduleError, with the clash, for any other.
     """
-    s = s.atomic(stage)
     s, loop = fused(s, s.loops(stage))
+    if target == "cuda" and (folds := _folds_of_block(s, stage, loop)) is not None:
+        return _by_block(s, stage, loop, folds)
+    s = s.atomic(stage)
     s, (outer, inner) = step(s, "split", loop, threads if target == "cuda" else chunk)
     return s.bind(outer, "blockIdx.x").bind(inner, "threadIdx.x") if target == "cuda" else s.parallel(outer)
+
+
+def _folds_of_block(s: lp.Schedule, stage: str, loop: str) -> int | None:
+    """How many iterations of `loop` a block has that folds them in shared memory; None where that is not worth it."""
+    (result,) = {t.buffer for t in s.accesses(stage) if t.write}
+    memory, count = s.buffer(result), extent(s, loop)
+    sizes = [getattr(d, "value", None) for d in memory.shape]
+    if count is None or None in sizes:
+        return None
+    elements = prod(n for n in sizes if n is not None)
+    blocks = BLOCKS * lp.machine().processors
+    whole = BLOCK_THREADS * AT_ONCE
+    each = -(-count // (blocks * whole)) * whole
+    worth = elements * memory.dtype.bytes <= SHARED_BYTES and each >= FOLDS * elements
+    return each if worth and s.why("privatize_reduction", stage, loop) is None else None
+
+
+def _by_block(s: lp.Schedule, stage: str, loop: str, folds: int) -> lp.Schedule:
+    """Blocks of `folds` iterations each with a result of its own, which it folds into the whole when it is done."""
+    s, (block, loop) = step(s, "split", loop, folds)
+    s, (loop, thread) = step(s, "split", loop, BLOCK_THREADS, tail="exact")
+    s, (loop, several) = step(s, "split", loop, AT_ONCE, tail="exact")
+    s = s.privatize_reduction(stage, block, "shared")
+    filled, own = s.last.stages
+    for x in (filled, stage):
+        s, flat = fused(s, s.loops(x)[1:])
+        s, (_, inner) = step(s, "split", flat, BLOCK_THREADS)
+        s = s.bind(inner, "threadIdx.x")
+    s = s.atomic(own).atomic(stage).bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
+    return s.reorder(thread, several).unroll(several)

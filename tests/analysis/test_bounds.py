@@ -60,3 +60,16 @@ def f(n: "size", m: "size", T: "float32[n]", Y: "inout float32[1]"):
 """
     assert not list(unproved_accesses(parse(text)))
     assert list(unproved_accesses(parse(text.replace("(n - 1) // 2", "(n - 2) // 2"))))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "index", "size", "tested"),
+    [
+        ("uint8", "x[i]", 256, False), ("uint8", "x[i]", 255, True), ("int8", "x[i]", 256, True),
+        ("uint8", "opaque(int64(x[i]))", 256, False), ("uint16", "opaque(uint8(x[i]))", 256, False),
+        ("uint16", "opaque(int32(x[i]))", 65535, True),
+    ],
+)  # fmt: skip
+def test_a_number_from_memory_is_in_the_range_of_its_type(dtype: str, index: str, size: int, tested: bool) -> None:
+    f = parse(f'def f(x: "{dtype}[8]", h: "inout int32[{size}]"):\n    for i in range(8):\n        h[{index}] += 1')
+    assert bool([*unproved_accesses(f)]) == tested

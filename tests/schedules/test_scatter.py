@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import pairwise
 from typing import Any
 
@@ -81,3 +82,24 @@ def test_ragged_rows(n: int) -> None:
     np.testing.assert_array_equal(
         s.parallel("i").build("llvm", threads=3)(start[:-1].copy(), start[1:].copy(), values), want
     )
+
+
+@pytest.mark.parametrize(("count", "bins", "dtype"), [(1000, 7, "int32"), (640, 256, "uint8")])
+def test_blocks_have_a_histogram_of_their_own(
+    count: int, bins: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small blocks, so that a few hundred elements make several; what is outside is reported, and skipped."""
+    scatter = importlib.import_module("schedules.common.scatter")
+    for name, value in (("BLOCK_THREADS", 16), ("AT_ONCE", 2), ("FOLDS", 0), ("BLOCKS", 1)):
+        monkeypatch.setattr(scatter, name, value)
+    source = (
+        f'def f(x: "{dtype}[{count}]", h: "inout int32[{bins}]"):\n    for i in range({count}):\n        h[x[i]] += 1\n'
+    )
+    s = schedules.auto(lp.Schedule(lp.parse(source)), "cuda", arch="sm_90a")
+    assert s.buffer("h_shared").scope == "shared"
+    x = RNG.integers(0, bins, count).astype(dtype)
+    h = RNG.integers(0, 9, bins).astype(np.int32)
+    want = h + np.bincount(x, minlength=bins)
+    np.testing.assert_array_equal(on_threads(s, x, h)["h"], want)
+    assert lp.testing.memory_report(s, [x, h]).fault is None
+    assert ("checks" in lp.compile_source(s, "sm_90a").source) == (dtype == "int32")  # no byte is beyond 255

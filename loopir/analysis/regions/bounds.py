@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     And,
     Body,
     Buffer,
+    Cast,
     Cmp,
     Cond,
     FloorDiv,
@@ -42,6 +43,7 @@ from loopir.ir.grammar import (
     Select,
     Stmt,
     Store,
+    Value,
     ValueToIndex,
     Var,
     conjuncts,
@@ -254,7 +256,8 @@ class BoundsContext:
         if isinstance(x, Divisor) and self._counted(x.index, context):
             return ()
         spans = {Cmp("<", Var(s.var), s.extent) for s in self.loops}
-        ends = [end for end in x.ends if end not in spans and simplify_cond(end, context) != TRUE]
+        open_ends = (end for end in x.ends if end not in spans and not _holds_by_type(end))
+        ends = [end for end in open_ends if simplify_cond(end, context) != TRUE]
         return tuple(end for end in ends if not self._solved(x, end))
 
     def holds(self, found: Iterable[Into]) -> bool:
@@ -310,6 +313,29 @@ class BoundsContext:
         system, names = instance_of(self.func, s, access)
         (wrong,) = system.dnf(Not(end), "s", names)
         return not system.possible([*(f"{SIZE}{n}" for n in self.func.sizes), *(f"s.{v}" for v in s.dims)], wrong)
+
+
+def _holds_by_type(end: Cond) -> bool:
+    """Whether no number of its type fails `end`, the comparison of a value from memory with a constant."""
+    match end:
+        case Cmp("<=", Int(low), ValueToIndex(value)):
+            found = _range_of(value)
+            return found is not None and low <= found[0]
+        case Cmp("<", ValueToIndex(value), Int(size)):
+            found = _range_of(value)
+            return found is not None and found[1] < size
+        case _:
+            return False
+
+
+def _range_of(value: Value) -> tuple[int, int] | None:
+    """The least and the largest number that an integer `value` may be, by its type and what it is converted from."""
+    t = value.dtype
+    if not t.is_integer:
+        return None
+    if isinstance(value, Cast) and (inner := _range_of(value.value)) is not None and all(map(t.holds, inner)):
+        return inner
+    return int(t.least), int(t.greatest)
 
 
 def unproved_accesses(func: Func, of: str | None = None) -> Iterator[tuple[Stmt, Check, tuple[Cond, ...]]]:

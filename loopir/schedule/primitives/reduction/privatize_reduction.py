@@ -1,0 +1,140 @@
+"""privatize_reduction: fold each iteration of a loop into a copy of the whole result, and that into the result."""
+
+from __future__ import annotations
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.traverse.walk import (
+    fresh_name,
+    loaded_buffers,
+    path_to,
+    replace,
+    replace_stmt,
+    rewrite,
+    statements,
+    stored_buffers,
+    taken_names,
+)
+from loopir.schedule.core.find import find_loop
+from loopir.schedule.legality.reductions import find_reduce
+from loopir.schedule.legality.scopes import require_place, scope_called
+from loopir.schedule.schedule import primitive
+
+
+@primitive
+def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *, name: str | None = None) -> Func:
+    """Fold what `stage` folds in one iteration of loop `at` into a buffer of its own, and that into the result once.
+
+    The buffer is as large as the result, and starts from the monoid's identity, so that memory may choose the element:
+    a block of a histogram then has counts of its own. Legal for every monoid, as these are associative and commutative;
+    floats are rounded in another order. Only `stage` may touch the result in `at`. Folds that were atomic stay so in
+    the result; in the buffer, `stage_scope`, they are plain until `atomic` makes them so, too. `name` is the buffer's.
+
+    before:
+        def histogram(n: "size", ix: "int32[n * 64]", H: "inout int32[16]"):
+            for i in range(n):
+                for j in range(64):
+                    H[ix[i * 64 + j]] += 1
+    call:    privatize_reduction("H", "i")
+    after:
+        def histogram(n: "size", ix: "int32[n * 64]", H: "inout int32[16]"):
+            for i in range(n):
+                with alloc("int32[16]", scope="local") as H_local:
+                    for ax0 in range(16):
+                        H_local[ax0]: "H_local_init" = 0
+                    for j in range(64):
+                        H_local[ix[i * 64 + j]] += 1
+                    for ax0_1 in range(16):
+                        H[ax0_1] += H_local[ax0_1]
+    refuses: privatize_reduction("H", "k")  # there is no loop 'k'
+
+    before:
+        def f(A: "int32[8]", B: "inout int32[8]", C: "out int32[8]"):
+            for i in range(8):
+                B[A[i]] += 1
+                C[i] = B[0]
+    refuses: privatize_reduction("B", "i")  # C reads B in the same iteration of 'i'
+
+    before:
+        def g(A: "int32[8, 8]", C: "out int32[8]"):
+            for i in range(8):
+                for k in range(8):
+                    C[i] = sum(A[i, k], over=k, init=0)
+    refuses: privatize_reduction("C", "k")  # C starts from what it is given in the nest
+    """
+    reduce, loop = find_reduce(func, stage).reduce, find_loop(func, at)
+    result = _result(func, reduce, loop)
+    _require_alone(reduce, loop)
+    taken = taken_names(func)
+    b = Buffer(fresh_name(name or f"{result.name}_{scope}", taken), result.shape, result.dtype, scope_called(scope))
+    taken.add(b.name)
+    filled, folded = _loops(result, taken), _loops(result, taken)
+    start = Store(fresh_name(f"{b.name}_init", taken), b, _at(filled), reduce.monoid.identity[0])
+    inner = replace(reduce, label=b.name, buffers=(b,), atomic=False)
+    last = replace(reduce, at=_at(folded), values=(Load(b, _at(folded)),))
+    own = rewrite(loop.body, lambda s: inner if s is reduce else None)
+    body = (*_nest(filled, start), *own, *_nest(folded, last))
+    require_place(b.name, b.scope, path_to(func, loop), body)
+    return replace_stmt(func, loop, replace(loop, body=(Alloc(b, body),)))
+
+
+def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
+    """What `reduce` folds into, an array that the caller gives; refuse anything else."""
+    if not any(s is reduce for s in statements(loop.body)):
+        raise ScheduleError(
+            f"{reduce.label} does not stand in {loop.var!r}", loop=loop.var, suggestion="a loop around the stage"
+        )
+    if len(reduce.buffers) > 1:
+        raise ScheduleError(
+            f"{reduce.label} folds several values together", suggestion="rfactor, which takes any of them"
+        )
+    if reduce.init is not None:
+        raise ScheduleError(
+            f"{reduce.label} starts from what it is given in the nest", suggestion=f"rfactor({reduce.label!r}, ...)"
+        )
+    (b,) = reduce.buffers
+    if not any(isinstance(p, Arg) and p.buffer == b and p.access == "inout" for p in func.params):
+        raise ScheduleError(
+            f"{b.name} is no array that the caller gives, and elements that nothing has written would be read",
+            suggestion="a fold into an inout argument",
+        )
+    return b
+
+
+def _require_alone(reduce: Reduce, loop: Loop) -> None:
+    """Refuse if anything in `loop` but `reduce` touches the result, its own values and subscripts included."""
+    name = reduce.buffers[0].name
+    writer = next((s for s in statements(loop.body) if s is not reduce and name in _written(s)), None)
+    if writer is None and not any(name in loaded_buffers(s) for s in loop.body):
+        return
+    leaves = (s for s in statements(loop.body) if isinstance(s, Store | Reduce) and name in loaded_buffers(s))
+    reader = next(leaves, None)
+    who, what = (writer, "writes") if writer is not None else (reader, "reads")
+    raise ScheduleError(
+        f"{who.label if isinstance(who, Store | Reduce) else 'a test'} {what} {name} in the same iteration of "
+        f"{loop.var!r}",
+        loop=loop.var, suggestion=f"a loop in which only {reduce.label} touches {name}",
+    )  # fmt: skip
+
+
+def _written(s: Stmt) -> frozenset[str]:
+    return stored_buffers(s) if isinstance(s, Store | Reduce) else frozenset()
+
+
+def _loops(b: Buffer, taken: set[str]) -> list[Loop]:
+    """Loops over all elements of `b`."""
+    found: list[Loop] = []
+    for d, size in enumerate(b.shape):
+        found.append(Loop(fresh_name(f"ax{d}", taken), size, "serial", ()))
+        taken.add(found[-1].var)
+    return found
+
+
+def _at(loops: list[Loop]) -> tuple[Index, ...]:
+    return tuple(Var(x.var) for x in loops)
+
+
+def _nest(loops: list[Loop], s: Stmt) -> Body:
+    for loop in reversed(loops):
+        s = replace(loop, body=(s,))
+    return (s,)

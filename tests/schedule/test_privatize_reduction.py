@@ -1,0 +1,70 @@
+"""privatize_reduction: folds keep their meaning for every monoid, guard and loop; refusals by message."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from meaning import assert_same
+
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Arg, Reduce
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import leaf_paths_of
+from loopir.schedule.primitives.reduction.privatize_reduction import privatize_reduction
+
+FOLDS = ("{h} += {v}", "{h} = max({v})", "{h} = min({v})", "{h} = prod({v})")
+
+
+@st.composite
+def scatters(draw: st.DrawFn) -> str:
+    """A nest that folds into elements that memory, or loops, choose, under a guard perhaps."""
+    t = draw(st.sampled_from(("int32", "float32")))
+    element = draw(st.sampled_from(("h[x[i, j] % 3, k]", "h[i % 3, j % 2]", "h[2, k]")))
+    line = draw(st.sampled_from(FOLDS)).format(h=element, v=f"{t}(x[i, j] + k)")
+    head = f'def f(n: "size", x: "uint8[n, 4]", h: "inout {t}[3, 2]"):'
+    guard = ["            if x[i, j] < 9 + k:"] if draw(st.booleans()) else []
+    loops = ["    for i in range(n):", "        for j in range(4):", "          for k in range(2):"]
+    return "\n".join([head, *loops, *guard, f"                {line}"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(scatters(), st.sampled_from("ijk"), st.integers(0, 9))
+def test_folds_into_a_copy_are_the_same(source: str, at: str, seed: int) -> None:
+    before = parse(source)
+    after = privatize_reduction(before, "h", at, "global")
+    for n in (0, 1, 3):
+        assert_same(before, after, {"n": n}, seed)
+
+
+def test_folds_stay_atomic_in_the_result_alone() -> None:
+    f = parse(
+        'def f(x: "uint8[8]", h: "inout int32[9]"):\n    for i in range(8):\n        h[x[i]] = sum(1, atomic=True)'
+    )
+    after = privatize_reduction(f, "h", "i")
+    atomic = {p.stmt.label: p.stmt.atomic for p in leaf_paths_of(after) if isinstance(p.stmt, Reduce)}
+    assert atomic == {"h_local": False, "h": True}
+    assert any(isinstance(p, Arg) and p.buffer.name == "h" for p in after.params)
+
+
+@pytest.mark.parametrize(
+    ("line", "at", "scope", "why"),
+    [
+        ("h[x[i]] += h[0]", "i", "local", "h reads h in the same iteration of 'i'"),
+        ("h[x[i]] += 1\n        g[i] = h[1]", "i", "local", "g reads h in the same iteration of 'i'"),
+        ('h[x[i]] += 1\n        h[0]: "s" = 3', "i", "local", "s writes h in the same iteration of 'i'"),
+        ("if h[1] < 4:\n            h[x[i]] += 1", "i", "local", "reads h in the same iteration of 'i'"),
+        ("g[x[i]] = sum(1, init=0)\n        h[0] = 3", "i", "local", "stage 'h' is no reduction"),
+        ("h[x[i]] += 1", "i", "near", "there is no scope 'near'"),
+    ],
+)
+def test_refusals(line: str, at: str, scope: str, why: str) -> None:
+    head = 'def f(x: "uint8[8]", h: "inout int32[256]", g: "inout int32[256]"):\n    for i in range(8):\n'
+    with pytest.raises(ScheduleError, match=why):
+        privatize_reduction(parse(f"{head}        {line}"), "h", at, scope)
+
+
+def test_memory_that_nothing_has_filled_is_not_read() -> None:
+    f = parse(
+        'def f(x: "uint8[8]", y: "out int32[8]"):\n    with alloc("int32[256]") as h:\n        for i in range(8):\n'
+        "            h[x[i]] += 1\n        for j in range(8):\n            y[j] = h[j]"
+    )
+    with pytest.raises(ScheduleError, match="h is no array that the caller gives"):
+        privatize_reduction(f, "h", "i")
