@@ -12,11 +12,11 @@ import loopir as lp
 
 from .nest_queries import extent, fused, step
 
-SHARED_BYTES, FOLDS = 32768, 16
+SHARED_BYTES, LEAST_FOLDS = 32768, 16
 """Bytes of a result that each block has for itself, at most, and folds into each of its elements, at least."""
-BLOCKS, BLOCK_THREADS = 2, 1024
+HISTOGRAMS, HISTOGRAM_THREADS = 2, 1024
 """Blocks for each processor, and their threads, that fill it."""
-AT_ONCE = 8
+FOLDS_IN_FLIGHT = 8
 """Folds of a thread whose loads are in flight together."""
 
 
@@ -42,23 +42,23 @@ def _folds_of_block(s: lp.Schedule, stage: str, loop: str) -> int | None:
     if count is None or None in sizes:
         return None
     elements = prod(n for n in sizes if n is not None)
-    blocks = BLOCKS * lp.machine().processors
-    whole = BLOCK_THREADS * AT_ONCE
+    blocks = HISTOGRAMS * lp.machine().processors
+    whole = HISTOGRAM_THREADS * FOLDS_IN_FLIGHT
     each = -(-count // (blocks * whole)) * whole
-    worth = elements * memory.dtype.bytes <= SHARED_BYTES and each >= FOLDS * elements
+    worth = elements * memory.dtype.bytes <= SHARED_BYTES and each >= LEAST_FOLDS * elements
     return each if worth and s.why("privatize_reduction", stage, loop) is None else None
 
 
 def _by_block(s: lp.Schedule, stage: str, loop: str, folds: int) -> lp.Schedule:
     """Blocks of `folds` iterations each with a result of its own, which it folds into the whole when it is done."""
     s, (block, loop) = step(s, "split", loop, folds)
-    s, (loop, thread) = step(s, "split", loop, BLOCK_THREADS, tail="exact")
-    s, (loop, several) = step(s, "split", loop, AT_ONCE, tail="exact")
+    s, (loop, thread) = step(s, "split", loop, HISTOGRAM_THREADS, tail="exact")
+    s, (loop, several) = step(s, "split", loop, FOLDS_IN_FLIGHT, tail="exact")
     s = s.privatize_reduction(stage, block, "shared")
     filled, own = s.last.stages
     for x in (filled, stage):
         s, flat = fused(s, s.loops(x)[1:])
-        s, (_, inner) = step(s, "split", flat, BLOCK_THREADS)
+        s, (_, inner) = step(s, "split", flat, HISTOGRAM_THREADS)
         s = s.bind(inner, "threadIdx.x")
     s = s.atomic(own).atomic(stage).bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     return s.reorder(thread, several).unroll(several)

@@ -27,6 +27,8 @@ CHUNKS_WORTH_BLOCKS = 4
 """Chunks of a row that is worth several blocks, if there are fewer rows than processors."""
 ROWS_IN_FLIGHT = 8
 """Rows that a thread loads at once as it goes down its columns."""
+MOST_ROWS_IN_FLIGHT, ELEMENTS_IN_FLIGHT = 32, 4096
+"""The same of few columns, at most, and how many elements a processor has in flight then, about."""
 COLUMN_THREADS = 256
 """Threads for each processor that go down columns, at least, where these are not cut."""
 BLOCK_ROWS = 8
@@ -315,19 +317,28 @@ def _sources(s: lp.Schedule, stage: str, loop: str) -> list[str]:
     return sorted({t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored)
 
 
+def _rows_in_flight(s: lp.Schedule, free: Sequence[str], lanes: int) -> int:
+    """How many rows a thread loads at once: more where columns are few, so that as many bytes are on their way."""
+    columns = iterations(s, free)
+    if columns is None or lanes > 1:
+        return ROWS_IN_FLIGHT
+    wanted = ELEMENTS_IN_FLIGHT * lp.machine().processors // max(1, columns)
+    return max(ROWS_IN_FLIGHT, min(MOST_ROWS_IN_FLIGHT, 1 << max(0, wanted - 1).bit_length()))
+
+
 def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes: int, threads: int) -> lp.Schedule:
     """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
-    sources = _sources(s, stage, free[-1])
+    sources, rows = _sources(s, stage, free[-1]), _rows_in_flight(s, free, lanes)
     s, (column, lane) = step(s, "split", free[-1], lanes)
     beside = iterations(s, [column]) or threads
     outer = free[:-1] if beside >= WARP_LANES and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
     s, column = (s, column) if outer else fused(s, [*free[:-1], column])
     threads = min(threads, -(-beside // WARP_LANES) * WARP_LANES) if outer else threads
     s, (block, thread) = step(s, "split", column, threads)
-    s, (turn, row) = step(s, "split", loop, ROWS_IN_FLIGHT)
+    s, (turn, row) = step(s, "split", loop, rows)
     s = s.reorder(thread, turn, row, lane)
     s, copy, moved = moved_copy(s, "cache_write", stage, "local", thread)
-    s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, ROWS_IN_FLIGHT)
+    s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, rows)
     for source in sources:
         if s.why("cache_read", copy, source, "local", turn) is not None:
             continue
@@ -341,5 +352,5 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
     if not outer:
         return s
-    s, rows = fused(s, outer)
-    return s.bind(rows, "blockIdx.y")
+    s, across = fused(s, outer)
+    return s.bind(across, "blockIdx.y")

@@ -90,7 +90,7 @@ def test_blocks_have_a_histogram_of_their_own(
 ) -> None:
     """Small blocks, so that a few hundred elements make several; what is outside is reported, and skipped."""
     scatter = importlib.import_module("schedules.common.scatter")
-    for name, value in (("BLOCK_THREADS", 16), ("AT_ONCE", 2), ("FOLDS", 0), ("BLOCKS", 1)):
+    for name, value in (("HISTOGRAM_THREADS", 16), ("FOLDS_IN_FLIGHT", 2), ("LEAST_FOLDS", 0), ("HISTOGRAMS", 1)):
         monkeypatch.setattr(scatter, name, value)
     source = (
         f'def f(x: "{dtype}[{count}]", h: "inout int32[{bins}]"):\n    for i in range({count}):\n        h[x[i]] += 1\n'

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from schedules.common.contraction import contraction
 from schedules.cuda.tiled_products import PRODUCTS, is_product, is_tiled
+
+RNG = np.random.default_rng(0)
 
 
 def matmul(m: int, n: int, k: int, dtype: str) -> lp.Schedule:
@@ -37,3 +41,24 @@ def test_a_product_of_few_rows_is_not_worth_tiles() -> None:
     s = matmul(8, 128, 128, "float32")
     assert contraction(s, "C") is not None
     assert not is_product(s, "C")
+
+
+def test_rows_of_a_reshaped_array_are_multiplied_on_tensor_cores() -> None:
+    """Tiles of rows that cross from one image of 20 rows to the next are no boxes; a copy has them side by side."""
+    x, w = (lp.placeholder(shape, "bfloat16", name=n) for n, shape in (("x", (2, 20, 16)), ("w", (16, 16))))
+    s = lp.Schedule((x.reshape((40, 16)) @ w).reshape((2, 20, 16)))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert any(k.work.tensor for k in made.report(arch="sm_90a").kernels)
+    a, b = (RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (x, w))
+    (program,) = lp.lower(made, "cuda")
+    got = lp.interpret(program, [a, b], seed=1)
+    np.testing.assert_array_equal(
+        got[made.func.args[-1].buffer.name], lp.interpret(s.func, [a, b])[s.func.args[-1].buffer.name]
+    )
+
+
+def test_few_long_sums_are_tiles_in_parts() -> None:
+    """A thread for each sum would leave a GPU idle, and add its terms one after the other."""
+    x, y = (lp.placeholder((2051, n), "float32", name=name) for name, n in (("x", 3), ("y", 40)))
+    first, *_ = schedules.auto(lp.Schedule(x.T @ y), "cuda", arch="sm_90a").report(arch="sm_90a").kernels
+    assert first.work.blocks >= 8

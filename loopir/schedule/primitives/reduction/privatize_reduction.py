@@ -68,12 +68,12 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
     taken = taken_names(func)
     b = Buffer(fresh_name(name or f"{result.name}_{scope}", taken), result.shape, result.dtype, scope_called(scope))
     taken.add(b.name)
-    filled, folded = _loops(result, taken), _loops(result, taken)
-    start = Store(fresh_name(f"{b.name}_init", taken), b, _at(filled), reduce.monoid.identity[0])
+    filled, folded = _element_loops(result, taken), _element_loops(result, taken)
+    start = Store(fresh_name(f"{b.name}_init", taken), b, _element_of(filled), reduce.monoid.identity[0])
     inner = replace(reduce, label=b.name, buffers=(b,), atomic=False)
-    last = replace(reduce, at=_at(folded), values=(Load(b, _at(folded)),))
+    last = replace(reduce, at=_element_of(folded), values=(Load(b, _element_of(folded)),))
     own = rewrite(loop.body, lambda s: inner if s is reduce else None)
-    body = (*_nest(filled, start), *own, *_nest(folded, last))
+    body = (*_wrapped(filled, start), *own, *_wrapped(folded, last))
     require_place(b.name, b.scope, path_to(func, loop), body)
     return replace_stmt(func, loop, replace(loop, body=(Alloc(b, body),)))
 
@@ -104,7 +104,7 @@ def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
 def _require_alone(reduce: Reduce, loop: Loop) -> None:
     """Refuse if anything in `loop` but `reduce` touches the result, its own values and subscripts included."""
     name = reduce.buffers[0].name
-    writer = next((s for s in statements(loop.body) if s is not reduce and name in _written(s)), None)
+    writer = next((s for s in statements(loop.body) if s is not reduce and name in _leaf_writes(s)), None)
     if writer is None and not any(name in loaded_buffers(s) for s in loop.body):
         return
     leaves = (s for s in statements(loop.body) if isinstance(s, Store | Reduce) and name in loaded_buffers(s))
@@ -117,11 +117,11 @@ def _require_alone(reduce: Reduce, loop: Loop) -> None:
     )  # fmt: skip
 
 
-def _written(s: Stmt) -> frozenset[str]:
+def _leaf_writes(s: Stmt) -> frozenset[str]:
     return stored_buffers(s) if isinstance(s, Store | Reduce) else frozenset()
 
 
-def _loops(b: Buffer, taken: set[str]) -> list[Loop]:
+def _element_loops(b: Buffer, taken: set[str]) -> list[Loop]:
     """Loops over all elements of `b`."""
     found: list[Loop] = []
     for d, size in enumerate(b.shape):
@@ -130,11 +130,11 @@ def _loops(b: Buffer, taken: set[str]) -> list[Loop]:
     return found
 
 
-def _at(loops: list[Loop]) -> tuple[Index, ...]:
+def _element_of(loops: list[Loop]) -> tuple[Index, ...]:
     return tuple(Var(x.var) for x in loops)
 
 
-def _nest(loops: list[Loop], s: Stmt) -> Body:
+def _wrapped(loops: list[Loop], s: Stmt) -> Body:
     for loop in reversed(loops):
         s = replace(loop, body=(s,))
     return (s,)
