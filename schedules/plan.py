@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import loopir as lp
 
+from .llvm.serial_loops import SerialLoop, serial_loops
 from .plan_page import plan_page
 
 VERSION = 1
@@ -97,7 +99,12 @@ class Plan:
         kernels = f"{self.kernels} kernel{'s' * (self.kernels != 1)}"
         on = self.target if self.arch is None else f"{self.target} {self.arch}"
         head = f"{self.seconds * 1e6:.1f} us predicted on {on}, {kernels}, {self.peak_bytes / 1e6:.1f} MB between"
-        return "\n".join([head, *(f"  {g}" for g in self.groups)])
+        return "\n".join([head, *(f"  {g}" for g in self.groups), *(f"  {x}" for x in self.serial)])
+
+    @cached_property
+    def serial(self) -> tuple[SerialLoop, ...]:
+        """On a CPU, loops that run neither on threads nor by vectors, and why; of other targets none."""
+        return serial_loops(self.apply()) if self.target == "llvm" else ()
 
     def group(self, stage: str) -> Group:
         """The group that `stage` is in; ScheduleError, with the stages there are, if it is in none."""
@@ -110,12 +117,14 @@ class Plan:
     def why(self, a: str, b: str | None = None) -> str:
         """Why two stages are in one group, or are not: what was decided about the groups that they were in.
 
-        Of one stage, why it is scheduled as it is: what each rule would cost, and which were refused.
+        Of one stage, why it is scheduled as it is: what each rule would cost, and which were refused; on a CPU, why
+        a loop of it is neither parallel nor vector.
         """
         g = self.group(a)
         if b is None:
             lines = [str(g), *(f"  {how}: {seconds * 1e6:.1f} us" for how, seconds in g.candidates)]
-            return "\n".join([*lines, *(f"  {how}: {said}" for how, said in g.refused)])
+            lines += [f"  {how}: {said}" for how, said in g.refused]
+            return "\n".join([*lines, *(f"  {x}" for x in self.serial if x.stage == a)])
         together = b in g.stages
         self.group(b)
         about = [d for d in self.decisions if (a in d.a and b in d.b) or (b in d.a and a in d.b)]
