@@ -45,10 +45,11 @@ from loopir.runtime.recorder import Recording
 from loopir.schedule import Schedule, register_method
 from loopir.schedule.core.find import all_buffers
 from loopir.show.cpu_time import nest_costs
-from loopir.show.estimate import at_sizes, size_of
+from loopir.show.dag import nest_boxes
+from loopir.show.estimate import TYPICAL, at_sizes, size_of
 from loopir.show.predict import Prediction, predict_cpu, predict_gpu
 from loopir.show.report import Report, report as made
-from loopir.show.timeline import Cost, Profile, cpu_costs, gpu_costs, profile
+from loopir.show.timeline import Cost, Profile, cpu_costs, gpu_costs, labels_in, profile
 from loopir.show.view import Line, page
 
 __all__ = [
@@ -193,8 +194,18 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
     else:
         module, left_out = emitter.emit(lowered), ""
         sides = [("LLVM IR", list(zip(module.source.splitlines(), module.loops, strict=True)))]
-    written.write_text(page(schedule, sides, left_out), encoding="utf-8")
+    boxes = nest_boxes(schedule.func, _nest_times(schedule.func, lowered, target))
+    written.write_text(page(schedule, sides, left_out, boxes), encoding="utf-8")
     return written
+
+
+def _nest_times(func: Func, lowered: Func, target: str) -> list[tuple[frozenset[str], float]]:
+    """Predicted seconds of each kernel on a GPU, of each nest on a CPU, with the labels of its statements."""
+    if target != "cuda":
+        return [(c.labels, c.seconds) for c in nest_costs(func, {}, local_cpu(), thread_count())]
+    kernels = kernels_of(lowered)
+    costs = gpu_costs(kernels, made(lowered, dict.fromkeys(func.sizes, TYPICAL), {}, machine()))
+    return [(frozenset(labels_in(k)), c.seconds) for k, c in zip(kernels, costs, strict=True) if c is not None]
 
 
 def _machine_code(module: Any) -> tuple[list[tuple[str, list[Line]]], str]:

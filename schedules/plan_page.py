@@ -63,12 +63,17 @@ def _graph(plan: Plan) -> str:
     lines = [_line(at[a], at[b]) for a, b in edges]
     boxes = [_box(n, g, *at[n]) for n, g in enumerate(plan.groups)]
     wide, tall = (max((p[k] for p in at), default=0) + size for k, size in ((0, ACROSS), (1, DOWN)))
+    wide += 14 * max(depth, default=0)
     return f'<svg width="{wide}" height="{tall}">{"".join([*lines, *boxes])}</svg>'
 
 
 def _line(a: tuple[int, int], b: tuple[int, int]) -> str:
     x, y, to, down = a[0] + BOX_WIDTH // 2, a[1] + BOX_HEIGHT, b[0] + BOX_WIDTH // 2, b[1]
-    return f'<path d="M{x} {y} C{x} {y + 20} {to} {down - 20} {to} {down}"/>'
+    if down - y <= DOWN:
+        return f'<path d="M{x} {y} C{x} {y + 20} {to} {down - 20} {to} {down}"/>'
+    x, to, rows = a[0] + BOX_WIDTH, b[0] + BOX_WIDTH, (b[1] - a[1]) // DOWN  # beside the boxes between
+    y, down, side = a[1] + BOX_HEIGHT // 2, b[1] + BOX_HEIGHT // 2, max(x, to) + 14 * rows
+    return f'<path d="M{x} {y} C{side} {y} {side} {down} {to} {down}"/>'
 
 
 def _box(n: int, g: Group, x: int, y: int) -> str:

@@ -167,19 +167,20 @@ def profile(
     return Profile(f"{func.name}{at}", machine, whole, tuple(rows), runs)
 
 
-def _labels(kernel: Kernel) -> list[str]:
+def labels_in(kernel: Kernel) -> list[str]:
+    """The labels of the statements of a kernel."""
     return [s.label for s in statements(kernel.body) if isinstance(s, Store | Reduce)]
 
 
 def _stages_of(func: Func, kernel: Kernel) -> tuple[str, ...]:
     """The statements of `func` that a kernel computes, in order."""
-    own = set(_labels(kernel))
+    own = set(labels_in(kernel))
     return tuple(x for x in labels_of(func) if x in own)
 
 
 def cpu_costs(kernels: Sequence[Kernel], nests: Sequence[NestCost]) -> list[Cost | None]:
     """What each kernel is predicted to cost: the sum of the nests that it has alone, None if it shares one."""
-    labels = [{*_labels(k)} for k in kernels]
+    labels = [{*labels_in(k)} for k in kernels]
     found: list[Cost | None] = [Cost(0.0, 0.0, 0.0) for _ in kernels]
     for nest in nests:
         having = [n for n, own in enumerate(labels) if own & nest.labels]

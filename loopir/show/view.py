@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from loopir.schedule.schedule import Schedule
+from loopir.show.dag import Box, dag_svg
 from loopir.show.notebook import STYLE, line_html, margin_heads, margin_html, margins_at, steps_html
 from loopir.show.rows import Row, rows
 
@@ -35,7 +36,10 @@ section {{ min-width: 0 }} h2 {{ font-size: .9rem; margin: .3rem 0 }} p {{ font-
 {colours}
 .loopir .lit {{ background: #ffd33d55 !important }}
 .loopir .lit .cells {{ background: linear-gradient(#ffd33d55, #ffd33d55), Canvas }}
-</style></head><body><h1>{title}</h1><main>{sections}</main>{notes}<div class="loopir">{steps}</div>
+.dag {{ overflow: auto; max-height: 50vh; margin-bottom: .6rem }} .dag summary {{ font-size: .9rem; font-weight: bold }}
+.dag rect {{ fill: #54aeff22; stroke: #54aeff }} .dag path {{ fill: none; stroke: #8c959f }}
+.dag text {{ fill: CanvasText; font-size: 12px }}
+</style></head><body><h1>{title}</h1>{dag}<main>{sections}</main>{notes}<div class="loopir">{steps}</div>
 <script>
 const lines = document.querySelectorAll("[data-loop]");
 let kept = null;
@@ -62,8 +66,13 @@ told();
 """
 
 
-def page(schedule: Schedule, code: Sequence[tuple[str, Sequence[Line]]], left_out: str = "") -> str:
-    """The page of `schedule` beside `code`: what each part is called, and its lines. `left_out` is told under it."""
+def page(
+    schedule: Schedule, code: Sequence[tuple[str, Sequence[Line]]], left_out: str = "", nests: Sequence[Box] = ()
+) -> str:
+    """The page of `schedule` beside `code`: what each part is called, and its lines. `left_out` is told under it.
+
+    Where there are several `nests`, their graph comes first.
+    """
     colour = {loop: n % COLOURS for n, loop in enumerate(schedule.loops())}
     lines = rows(schedule.func)
     nest = margin_heads(schedule.func) + "".join(_nest_line(row, colour) for row in lines)
@@ -72,8 +81,13 @@ def page(schedule: Schedule, code: Sequence[tuple[str, Sequence[Line]]], left_ou
         sections += _section(name, "".join(_line(loop, escape(line), colour) for line, loop in part))
     return _PAGE.format(
         title=escape(schedule.func.name), style=STYLE, sections=sections, steps=steps_html(schedule, {}),
+        dag=_dag(nests) if len(nests) > 1 else "",
         notes=f"<p>{escape(left_out)}</p>" if left_out else "", colours="\n".join(map(_colour, range(COLOURS))),
     )  # fmt: skip
+
+
+def _dag(nests: Sequence[Box]) -> str:
+    return f'<details class="dag" open><summary>Nests</summary>{dag_svg(nests)}</details>'
 
 
 def _nest_line(row: Row, colour: dict[str, int]) -> str:
