@@ -1,7 +1,7 @@
 """distribute and unroll_and_jam against brute force on random nests, and by example."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from meaning import assert_same
 from random_nests import HEAD, assert_exact, assert_sound, trees
 
@@ -30,8 +30,18 @@ def test_distribute_is_exact(source: str, random: object) -> None:
         assert_exact("distribute", f, loop.var, random.choice(inside))  # type: ignore[attr-defined]
 
 
+EQUAL_STORES = f"""{HEAD}
+    for i in range(3):
+        for j in range(3):
+            ix[i + j]: "s0" = int32(j)
+        ix[2 * i + 1]: "s1" = int32(i)
+"""
+"""Both store 1 into ix[3]: which of them does it last is all the same."""
+
+
 @settings(max_examples=15, deadline=None)
 @given(trees(exact=False, own=False))
+@example(EQUAL_STORES)
 def test_distribute_is_sound_for_what_it_does_not_see(source: str) -> None:
     f = parse(source)
     for loop in loops(f.body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from loopir.schedules.tuning.records import canonical
 import loopir as lp
 from loopir import schedules
 from loopir.ir.grammar import Func
+from loopir.schedule.core.primitive import PRIMITIVES
 
 PART = Knob("part of the test", "iterations of the inner loop", lambda formula: (4, 8, 16, 32, 5))
 
@@ -208,10 +209,17 @@ def test_a_run_that_compared_nothing_says_so_and_does_not_count(tmp_path: Path) 
 # ---------------------------------------------------------------- recipes that are wrong, or do not end
 
 
-@lp.primitive
-def tuner_leaves_one_out(func: Func) -> Func:
-    """A step that is wrong: the last row is left out."""
-    return lp.parse(lp.text(func).replace("range(96)", "range(95)", 1))
+@pytest.fixture
+def leaving_one_out() -> Iterator[None]:
+    """A step that is wrong, for a while: the last row is left out."""
+
+    @lp.primitive
+    def tuner_leaves_one_out(func: Func) -> Func:
+        return lp.parse(lp.text(func).replace("range(96)", "range(95)", 1))
+
+    yield
+    del PRIMITIVES[tuner_leaves_one_out.__name__]
+    delattr(lp.Schedule, tuner_leaves_one_out.__name__)
 
 
 def endless(s: lp.Schedule, match: Any) -> lp.Schedule:
@@ -240,6 +248,7 @@ def test_rules_of_the_table_that_are_a_users_are_tried() -> None:
         del RULES[before:]
 
 
+@pytest.mark.usefixtures("leaving_one_out")
 def test_a_wrong_recipe_is_caught_by_its_result(tmp_path: Path) -> None:
     """With real processes: results are compared before times count."""
     wrong = Rule("leaves one out", lambda v: True, lambda s, m: s.tuner_leaves_one_out(), "llvm")  # type: ignore[attr-defined]

@@ -183,9 +183,7 @@ class Run:
         for lane in lanes:
             at = tuple(self.index(x, lane, s.label) for x in s.at)
             values = s.values if isinstance(s, Reduce) else (s.value,)
-            found = digest(
-                self.name(s.label), sorted(self.env(lane, s.label)), *(self.hashed(v, lane, s.label) for v in values)
-            )
+            found = self.value(s, lane, [self.hashed(v, lane, s.label) for v in values])
             self.made(found)
             for b in s.buffers if isinstance(s, Reduce) else (s.buffer,):
                 old = self.access(b.name, at, lane, s.label, write=False, fold=fold) if fold else 0
@@ -195,6 +193,10 @@ class Run:
             self.access(name, at, lane, s.label, write=True, fold=fold)
             self.cells[self.home(name, lane), at] = value
         self.time += 1
+
+    def value(self, s: Store | Reduce, lane: Lane, values: Sequence[int]) -> int:
+        """What `s` makes of `values`: for each instance another, so that it shows which one was the last."""
+        return digest(self.name(s.label), sorted(self.env(lane, s.label)), *values)
 
     def made(self, value: int) -> None:
         """A statement has made `value` of what it read: for who wants to know them all."""
