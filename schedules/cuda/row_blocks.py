@@ -51,13 +51,16 @@ def row_blocks(
     out, mine = s.stages[-1], [x for x in s.stages if x not in after]
     depths = {len(s.loops(x)) - len(s.reduced(x)) for x in mine if s.reduced(x)}
     depth = min(depths, default=0)
-    if depths != {depth} or not depth or s.reduced(out) or len(s.loops(out)) < depth:
+    if depths != {depth} or s.reduced(out) or len(s.loops(out)) < max(1, depth):
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
-    s = _rows_first(s, out, mine, depth)
-    s, row = fused(s, s.loops(out)[:depth])
+    if depth:
+        s = _rows_first(s, out, mine, depth)
+        s, row = fused(s, s.loops(out)[:depth])
+    else:
+        s, row = _one_row(s, out)
     for stage in reversed(mine[:-1]):
         s = s.compute_at(stage, row)
-        if all(t.invariant(row) for t in s.accesses(stage) if not t.write):
+        if extent(s, row) != 1 and all(t.invariant(row) for t in s.accesses(stage) if not t.write):
             raise lp.ScheduleError(f"{stage} is the same for every row")
     given = frozenset(a.buffer.name for a in s.func.args)
     given |= {t.buffer for x in after for t in s.accesses(x) if t.write}
@@ -95,6 +98,15 @@ def has_few_rows(s: lp.Schedule) -> bool:
         return False
     rows = iterations(s, [x for x in s.loops(first) if x not in s.reduced(first)])
     return rows is not None and rows <= FEW_ROWS * lp.machine().processors
+
+
+def _one_row(s: lp.Schedule, out: str) -> tuple[lp.Schedule, str]:
+    """A loop of one iteration around all that `out` makes, as a row of its own."""
+    s, whole = fused(s, s.loops(out))
+    if (size := extent(s, whole)) is None:
+        raise lp.ScheduleError(f"{out} is one row, of a length that is not known")
+    s, (row, _) = step(s, "split", whole, size)
+    return s, row
 
 
 def _rows_first(s: lp.Schedule, out: str, stages: Sequence[str], depth: int) -> lp.Schedule:
@@ -263,8 +275,9 @@ def _near_bytes() -> int:
 
 
 def _reads_rows(s: lp.Schedule, stage: str, buffer: str, row: str) -> bool:
-    """Whether `stage` reads along `row` in `buffer`, whose iterations read different elements."""
-    reads = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write and not t.invariant(row)]
+    """Whether `stage` reads along `row` in `buffer`; several iterations of that have to read different elements."""
+    reads = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write]
+    reads = reads if extent(s, row) == 1 else [t for t in reads if not t.invariant(row)]
     return any(not t.invariant(x) for t in reads for x in _inner(s, stage, row))
 
 

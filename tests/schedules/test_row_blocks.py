@@ -56,6 +56,7 @@ def both(stages: Stages, shape: Any, sizes: Any, dtype: str = "float32", **optio
         ((lp.symbol("n"), lp.symbol("m", multiple_of=4)), (2, 36)),
         ((lp.symbol("n"), 20), (11, 20)),
         ((5, 256), (5, 256)),
+        ((1, 1, 256), (1, 1, 256)),
         ((2, lp.symbol("n"), 130), (2, 3, 130)),
     ],
     ids=str,
@@ -138,6 +139,28 @@ def test_rows_nearly_as_long_as_the_longest_have_a_kernel(m: int, monkeypatch: p
     array = RNG.integers(0, 9, (2, m)).astype(np.float32)
     want = lp.interpret(base.func, [array], domain="ring")["y"]
     np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layernorm"])
+def test_a_vector_is_one_row(name: str) -> None:
+    base, program, array = both(EXACT[name], (70,), (70,))
+    want = lp.interpret(base, [array], domain="ring")["y"]
+    np.testing.assert_array_equal(lp.interpret(program, [array], domain="ring")["y"], want)
+
+
+@pytest.mark.parametrize("shape", [(1, 4096), (4096,), (1, 1, 1000)], ids=str)
+def test_one_row_costs_no_more_than_two(shape: tuple[int, ...]) -> None:
+    def seconds(*shape: int) -> float:
+        x = lp.placeholder(shape, "float32", name="x")
+        return schedules.auto(lp.Schedule(layernorm(x)), "cuda", arch="sm_90a").report(arch="sm_90a").seconds
+
+    assert seconds(*shape) <= seconds(2, shape[-1])
+
+
+def test_a_vector_of_a_length_that_is_not_known_is_refused() -> None:
+    x = lp.placeholder((lp.symbol("n"),), "float32", name="x")
+    with pytest.raises(lp.ScheduleError, match="one row, of a length that is not known"):
+        schedules.row_blocks(schedules.inlined(lp.Schedule(lp.softmax(x))))
 
 
 def test_what_has_no_rows_is_refused() -> None:
