@@ -282,6 +282,10 @@ class Methods:
         """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs."""
         raise NotImplementedError
 
+    def split_sum(self, stage: str) -> Self:
+        """Fold the two parts of each term of the sum `stage` one after the other: the second by a stage of its own."""
+        raise NotImplementedError
+
     def stream_k(self, stage: str, outer: str, inner: str, parts: int) -> Self:
         """Deal the iterations of `outer` and of `inner` in it, over which `stage` reduces, to `parts` parts of one
         length."""

@@ -32,11 +32,32 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
     found = [x for x in updates if s.reduced(x)]
     if not found:
         return s
+    for stage in tuple(found):
+        t = _split_products(s, stage)
+        found += [x for x in t.stages if x not in s.stages]
+        s = t
     for stage in found:
         s = _alone(s, stage)
     for stage in found:
         s = _from_identity(_reduced_innermost(s, stage), stage) if one_nest(s, stage) else s
     return s
+
+
+def _split_products(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the sum `stage` in two where its terms are sums of products, each of two elements
+    that move along different loops; `s` itself if they are not."""
+    if s.why("split_sum", stage) is not None:
+        return s
+    t = s.split_sum(stage)
+    (other,) = t.last.stages
+    return t if all(_is_outer_product(t, x) for x in (stage, other)) else s
+
+
+def _is_outer_product(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds products of two elements, one of which moves along each loop over its results."""
+    reads, free = [t for t in s.accesses(stage) if not t.write], set(s.loops(stage)) - {*s.reduced(stage)}
+    moving = [{x for x in free if not t.invariant(x)} for t in reads]
+    return len(reads) == 2 and all(moving) and moving[0].isdisjoint(moving[1])
 
 
 def _privatized(s: lp.Schedule) -> lp.Schedule:

@@ -15,7 +15,7 @@ from schedules.llvm.normalize_nests import normalized
 UPDATES = (
     "C[i, j] += A[i, k] * B[k, j]", "C[i, j] = C[i, j] + A[i, k] * B[k, j]", "C[i, j] -= A[i, k] * A[j, k]",
     "C[i, j] = maximum(C[i, j], A[i, k] + B[k, j])", "C[i, j] = C[i, j] - A[i, k] * B[k, j] - B[j, i]",
-    "C[i, j] += A[k, i] * C[k, j]",
+    "C[i, j] += A[k, i] * C[k, j]", "C[i, j] += A[i, k] * B[k, j] - B[i, k] * A[j, k]",
 )  # fmt: skip
 
 
@@ -112,3 +112,15 @@ def test_a_program_without_updates_is_left_as_it_is() -> None:
     s = lp.Schedule((x @ x).sum(axis=0))
     assert normalized(s).func is s.func
     assert not normalized(s).trace
+
+
+def test_a_sum_of_two_products_is_two_products() -> None:
+    s = lp.Schedule(parse("""
+def f(A: "float64[64, 64]", B: "float64[64, 64]", C: "inout float64[64, 64]"):
+    for i in range(64):
+        for k in range(64):
+            for j in range(i + 1):
+                C[i, j] += A[j, k] * 1.5 * B[i, k] + B[j, k] * 1.5 * A[i, k]
+"""))  # fmt: skip
+    made = cpu(s)
+    assert sum("matmul_cpu" in str(step) for step in made.trace) == 2
