@@ -222,6 +222,10 @@ class Builder:
         a, b = (v if isinstance(v, Operand) else constant(kind, v) for v in (x, y))
         return self.made(kind, f"select {test.typed}, {a.typed}, {b.typed}")
 
+    def freeze(self, x: Operand) -> Operand:
+        """A value of which every lane is kept, whatever is done with it."""
+        return self.made(x.type, f"freeze {x.typed}")
+
     # ------------------------------------------------------------ conversions
 
     def cast(self, how: str, v: Operand, to: Type) -> Operand:

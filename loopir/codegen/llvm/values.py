@@ -438,7 +438,10 @@ class Values:
                 a = self.arm(v.a, test)
             with self.masked(other):
                 b = self.arm(v.b, other)
-            return self.b.select(*self.alike(test, a, b))
+            test, a, b = self.alike(test, a, b)
+            if self.lanes is not None and free_vars(v.cond) == {self.lanes.var} and not _loads(v.cond):
+                a, b = (self.b.freeze(x) if _computes(side) else x for x, side in ((a, v.a), (b, v.b)))
+            return self.b.select(test, a, b)
         if not (_may_fault(v.a) or _may_fault(v.b)):
             a, b = self.alike(self.value(v.a), self.value(v.b))
             return self.b.select(test, a, b)
@@ -534,6 +537,19 @@ def _certain_loads(v: Value) -> dict[Load, None]:
             case _:
                 pass
     return found
+
+
+def _loads(n: Node) -> bool:
+    return any(isinstance(x, Load) for x in nodes(n))
+
+
+def _computes(v: Value) -> bool:
+    """Whether `v` computes with floats that it loads.
+
+    Where LLVM knows which lanes a select takes, it computes the others from what registers happen to hold, and on
+    subnormal numbers some CPUs take a hundred times as long. It does not know them of a frozen value.
+    """
+    return _loads(v) and any(isinstance(n, Op) and n.dtype.is_float for n in nodes(v))
 
 
 def _rare(v: Node) -> bool:
