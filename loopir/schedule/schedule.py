@@ -25,7 +25,7 @@ from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.printer import Source, text
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.memo import cache_of
-from loopir.ir.traverse.walk import labels_of, loops
+from loopir.ir.traverse.walk import labels_of, loops_of
 from loopir.ir.verify.verify import verify
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
@@ -136,7 +136,7 @@ class Schedule(Methods):
             s = s.reorder(*s.loops("C", carried=False), *s.loops("C", carried=True))
         """
         if stage is None:
-            every = list(loops(self._func.body))
+            every = [*loops_of(self._func).values()]
         else:
             every = [loop for place in find_stage(self._func, stage) for loop in place.loops]
         return tuple(dict.fromkeys(

@@ -57,10 +57,7 @@ def test_a_plan_means_what_the_program_means(s: lp.Schedule, target: str) -> Non
     p = schedules.plan(s, target, arch="sm_90a" if target == "cuda" else None)
     made = p.apply()
     same(s, made)
-    (lowered,) = lp.lower(made, target)
-    if target == "cuda":
-        same(s, lp.Schedule(s.func).replay(()))
-        assert lowered
+    assert lp.lower(made, target)
     assert schedules.load(s, p.json()).apply() == made
 
 

@@ -447,6 +447,18 @@ def loops_of(func: Func) -> Mapping[str, Loop]:
     return MappingProxyType(found)
 
 
+def allocated_buffers(func: Func) -> Iterator[Buffer]:
+    """What `func` allocates, in textual order."""
+    pending = [*reversed(func.body)]
+    while pending:
+        s = pending.pop()
+        if type(s) is Alloc:
+            yield s.buffer
+            pending += s.body[::-1]
+        else:
+            yield from (x.buffer for x in _nest_contents(s).allocs.values())
+
+
 def loop_of(func: Func, name: str) -> Loop | None:
     """The loop called `name` in `func`, by the index of names."""
     index = peek_memo(_declaring, func)

@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Alloc, Buffer, Func, Loop, Store
+from loopir.ir.grammar import AXES, Buffer, Func, Loop, Store
 from loopir.ir.traverse.walk import (
     StmtPath,
+    allocated_buffers,
     leaf_paths_in,
     leaf_paths_of,
     loop_of,
@@ -18,7 +19,6 @@ from loopir.ir.traverse.walk import (
     loops_of,
     nests_declaring,
     nests_touching,
-    statements,
 )
 
 PAST = {"parallel": "parallel", "vectorize": "vectorized", "unroll": "unrolled"}
@@ -109,8 +109,7 @@ def find_buffer(func: Func, name: str) -> Buffer:
 
 def all_buffers(func: Func) -> tuple[Buffer, ...]:
     """The arguments in order, then the allocations in textual order."""
-    allocated = (s.buffer for s in statements(func.body) if isinstance(s, Alloc))
-    return (*(a.buffer for a in func.args), *allocated)
+    return (*(a.buffer for a in func.args), *allocated_buffers(func))
 
 
 def written_buffers(place: StmtPath) -> tuple[Buffer, ...]:

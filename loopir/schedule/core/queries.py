@@ -13,11 +13,26 @@ from loopir.arith.simplify import Context, poly, simplify
 from loopir.arith.simplify_func import context_at
 from loopir.errors import page
 from loopir.ir.dtypes import DType
-from loopir.ir.grammar import Buffer, Cast, Func, Index, InstrRegion, Int, Load, Op, Reduce, Store, Strided, Value, Var
+from loopir.ir.grammar import (
+    Buffer,
+    Cast,
+    Func,
+    Index,
+    InstrRegion,
+    Int,
+    Load,
+    Op,
+    Reduce,
+    Stmt,
+    Store,
+    Strided,
+    Value,
+    Var,
+)
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cache_of, memoized
-from loopir.ir.traverse.walk import StmtPath, free_vars, nodes, statements
+from loopir.ir.traverse.walk import StmtPath, free_vars, nests, nodes, statements
 from loopir.schedule.core.find import find_stage, written_buffers
 
 FMA = "fma"
@@ -109,9 +124,14 @@ def instructions(func: Func) -> tuple[str, ...]:
 
 def real_functions(func: Func) -> tuple[str, ...]:
     """The names of the functions of real numbers that `func` evaluates: operations of more than an instruction."""
-    values = (v for s in statements(func.body) if isinstance(s, Store | Reduce) for v in _evaluated(s))
+    return tuple(sorted(set[str]().union(*map(_real_functions_in, nests(func.body)))))
+
+
+@memoized
+def _real_functions_in(nest: Stmt) -> frozenset[str]:
+    values = (v for s in statements((nest,)) if isinstance(s, Store | Reduce) for v in _evaluated(s))
     found = (n.fn for v in values for n in nodes(v) if isinstance(n, Op))
-    return tuple(sorted({fn.name for fn in found if fn.ulp and fn.name != FMA}))
+    return frozenset(fn.name for fn in found if fn.ulp and fn.name != FMA)
 
 
 def _evaluated(s: Store | Reduce) -> tuple[Value, ...]:
