@@ -32,6 +32,7 @@ class Methods:
         *,
         name: str | None = None,
         dtype: str | None = None,
+        element: str | None = None,
     ) -> Self:
         """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it
         there."""

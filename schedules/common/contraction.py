@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal, step
+from .nest_queries import batched, extent, free_loops, if_legal, made_by, step
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -20,10 +20,11 @@ LARGE_MATRIX = 1536
 
 @dataclass(frozen=True)
 class Operand:
-    """An input: its buffer, and whether the reduced loop runs along its rows."""
+    """An input: its buffer, whether the reduced loop runs along its rows, and which of the two reads it is."""
 
     buffer: str
     along: bool
+    number: int = 0
 
     def panels(self, width: int, chunk: int = 1) -> str:
         """The layout in panels of `width` rows or columns, in each of which the reduced loop comes first, or so many
@@ -70,15 +71,18 @@ def separate_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
     return s
 
 
-def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
-    """What `stage` is as a contraction; None if it is none, or of one buffer: see `separate_operands`."""
+def contraction(s: lp.Schedule, stage: str, *, of_one_buffer: bool = False) -> Contraction | None:
+    """What `stage` is as a contraction; None if it is none, or of one buffer: see `separate_operands`.
+
+    With `of_one_buffer`, one of one buffer is given, too: for those who copy operands by `copied_operand`.
+    """
     loops, over = s.loops(stage), s.reduced(stage)
     reads = [t for t in s.accesses(stage) if not t.write]
     writes = [t for t in s.accesses(stage) if t.write]
     free = tuple(x for x in loops if x not in over)
     if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
         return None
-    if reads[0].buffer == reads[1].buffer:
+    if reads[0].buffer == reads[1].buffer and not of_one_buffer:
         return None
     (k,), (out,) = over, writes
     for left, right in (reads, reads[::-1]):
@@ -94,9 +98,17 @@ def contraction(s: lp.Schedule, stage: str) -> Contraction | None:
             if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
                 return None
             batch = tuple(x for x in free if x not in (row, column))
-            one, other = (Operand(t.buffer, t.contiguous(k)) for t, _ in sides)
+            one, other = (Operand(t.buffer, t.contiguous(k), int(t is reads[1])) for t, _ in sides)
             return Contraction(stage, batch, row, column, k, one, other, out.dtype.bytes)
     return None
+
+
+def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
+    """`s` with what the contraction `stage` reads of `operand` in an iteration of `at` copied, and that copy."""
+    reads = [t for t in s.accesses(stage) if not t.write]
+    shared = len({t.buffer for t in reads}) == 1
+    element = reads[operand.number].text if shared else None
+    return made_by(s, "cache_read", stage, operand.buffer, scope, at=at, element=element)
 
 
 def _parted(text: str, loops: list[str]) -> bool:

@@ -34,7 +34,7 @@ class Chain:
 
 def chain(s: lp.Schedule) -> Chain | None:
     """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
-    products = [c for x in s.stages if (c := contraction(s, x)) is not None]
+    products = [c for x in s.stages if (c := contraction(s, x, of_one_buffer=True)) is not None]
     if len(products) != 2 or s.stages[0] != products[0].stage:
         return None
     first, second = products
@@ -56,14 +56,18 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     """`s` with what all terms of its second product share multiplied with its result, and its chain; None if it has no
     chain."""
     s = _with_powers(s)
-    found = [x for x in s.stages if contraction(s, x) is not None]
+    found = _products(s)
     if len(found) == 1 and (t := computed(s, s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2])) is not None:
-        s, found = t, [x for x in t.stages if contraction(t, x) is not None]  # powers that the product makes itself
+        s, found = t, _products(t)  # powers that the product makes itself
     if len(found) != 2:
         return None
     s = if_legal(s, "factor_out", found[1])
     c = chain(s)
     return None if c is None else (s, c)
+
+
+def _products(s: lp.Schedule) -> list[str]:
+    return [x for x in s.stages if contraction(s, x, of_one_buffer=True) is not None]
 
 
 def _with_powers(s: lp.Schedule) -> lp.Schedule:
@@ -93,7 +97,7 @@ def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
 def with_own_sums(s: lp.Schedule) -> lp.Schedule:
     """`s` with the results of its second product in memory of its own, if it has two and these are an argument."""
     s = _with_powers(s)
-    found = [c for x in s.stages if (c := contraction(s, x)) is not None]
+    found = [c for x in s.stages if (c := contraction(s, x, of_one_buffer=True)) is not None]
     if len(found) != 2:
         return s
     (made,) = (t.buffer for t in s.accesses(found[1].stage) if t.write)

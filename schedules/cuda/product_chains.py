@@ -11,8 +11,8 @@ import math
 
 import loopir as lp
 
-from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal, made_by, step
+from ..common.contraction import Contraction, copied_operand
+from ..common.nest_queries import batched, extent, if_legal, step
 from ..common.product_chains import Chain, blocked, factored, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
@@ -107,7 +107,7 @@ def _operands(
     if (extent(s, c.first.reduced) or 0) % unit.depth:
         s = s.split(s.loops(c.first.stage)[-1], unit.depth)  # steps that are whole products, once tiles are padded
     for product, operand, at in places:
-        s, copy = made_by(s, "cache_read", product.stage, operand.buffer, "shared", at=at)
+        s, copy = copied_operand(s, product.stage, operand, "shared", at)
         high, width = (extent(s, x) or 0 for x in s.loops(copy)[-2:])
         short = not made and high < rows
         s = s.align_dim(copy, 0, rows) if short else s

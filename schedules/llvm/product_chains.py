@@ -7,11 +7,12 @@ no whole blocks, or not known, operands are copied with zeros after their ends, 
 from __future__ import annotations
 
 import math
+import re
 
 import loopir as lp
 
-from ..common.contraction import Operand
-from ..common.nest_queries import extent, fused, if_legal, made_by, step
+from ..common.contraction import Operand, copied_operand
+from ..common.nest_queries import extent, fused, if_legal, step
 from ..common.product_chains import Chain, blocked, factored, with_own_sums, with_scores, with_shared_powers
 from .split_reduction import folded, lanes_of
 
@@ -101,7 +102,7 @@ def _in_blocks(s: lp.Schedule, c: Chain) -> lp.Schedule:
     by_rows, by_keys = ("exact" if x else "guard" for x in whole)
     s, block, outer = blocked(s, c, ROWS, KEYS, tails=(by_rows, by_keys))
     if not whole[0]:  # whole tiles of rows, of which the last ones are zeros
-        s, _ = made_by(s, "cache_read", c.first.stage, c.first.left.buffer, "global", at=block)
+        s, _ = copied_operand(s, c.first.stage, c.first.left, "global", block)
     s = _in_panels(s, c.first.stage, c.first.right, _register_tile(s, c.first.stage, KEYS)[1], outer)
     return _without_guards(s, c)
 
@@ -151,11 +152,12 @@ def _rest(s: lp.Schedule, c: Chain, around: list[str], lanes: int) -> lp.Schedul
 def _in_panels(s: lp.Schedule, stage: str, right: Operand, width: int, outer: str) -> lp.Schedule:
     """The right operand of a product in panels of `width` columns, with zeros in place of guards: as a whole and by
     threads; or what an iteration of `outer` needs of it, where lengths are not known, or heads share it."""
-    t, panels = made_by(s, "cache_read", stage, right.buffer, "global")
+    t, panels = copied_operand(s, stage, right, "global", None)
+    t = _batch_first(t, stage, panels, outer)
     shape = t.buffer(panels).shape
     whole = len(shape) > 1 and all(hasattr(d, "value") for d in shape)
     before = if_legal(s, "pad", stage)
-    s, panels = (t, panels) if whole else made_by(s, "cache_read", stage, right.buffer, "global", at=outer)
+    s, panels = (t, panels) if whole else copied_operand(s, stage, right, "global", outer)
     if len(s.buffer(panels).shape) < 2:  # rows one after the other, which are shorter than their tiles
         return before
     layout, batch = right.panels(width), "".join(f"b{n}, " for n in range(len(s.buffer(panels).shape) - 2))
@@ -166,6 +168,19 @@ def _in_panels(s: lp.Schedule, stage: str, right: Operand, width: int, outer: st
     s = s.reorder(outer, deep, inner)
     s = s.unroll(inner) if right.along else s.vectorize(inner)
     return s.parallel(s.loops(panels)[0]) if whole else s
+
+
+def _batch_first(s: lp.Schedule, stage: str, copy: str, outer: str) -> lp.Schedule:
+    """`s` with the dimensions of `copy` that loops around `outer` alone count before those of a matrix."""
+    read = next(t for t in s.accesses(stage) if t.buffer == copy and not t.write)
+    around = set(s.loops(stage)[: s.loops(stage).index(outer)])
+    dims = [set(re.findall(r"[^\W\d]\w*", d)) for d in read.text.partition("[")[2].split(", ")]
+    order = sorted(range(len(dims)), key=lambda n: not dims[n] <= around)
+    if order == [*range(len(dims))]:
+        return s
+    s = s.reorder_dims(copy, *order)
+    loops = s.loops(copy)
+    return s.reorder(*(loops[n] for n in order)) if len(loops) == len(order) else s
 
 
 def _register_tiles(

@@ -130,6 +130,18 @@ def test_heads_between_the_rows_of_keys_and_values() -> None:
     assert float(np.abs(got - wanted(x, y, z)).max()) < 0.03
 
 
+def test_queries_keys_and_values_of_one_array() -> None:
+    """[rows, 3 * heads * depth], as one projection gives all three."""
+    heads, n, depth = 2, 64, 64
+    packed = lp.placeholder((n, 3 * heads * depth), "bfloat16", name="P")
+    q, k, v = (packed[:, x * heads * depth :][:, : heads * depth].reshape(n, heads, depth) for x in range(3))
+    q, k, v = (x.transpose(1, 0, 2) for x in (q, k, v))
+    func = lp.lower(hopper(lp.Schedule(lp.softmax((q @ k.transpose(0, 2, 1)) * depth**-0.5) @ v), keys=32), "cuda")[0]
+    some = data((heads,), n, n, depth)
+    rows = np.ascontiguousarray(np.stack(some).transpose(2, 0, 1, 3).reshape(n, -1))
+    assert float(np.abs(interpret(func, [rows])["out"].astype(np.float64) - wanted(*some)).max()) < 0.03
+
+
 def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:
     """Attention whose scores and powers are float32, these rounded for the second product alone."""
     q, k, v = (lp.placeholder((n, depth), "bfloat16", name=x) for x, n in zip("QKV", (rows, keys, keys)))

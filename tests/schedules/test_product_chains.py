@@ -63,6 +63,17 @@ def test_naive_attention_is_one_loop_of_blocks(shape: tuple[int, ...], rows: int
     np.testing.assert_allclose(s.build("llvm")(*some), wanted(*some), rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [512, 600])
+def test_queries_keys_and_values_of_one_array(rows: int) -> None:
+    packed = lp.placeholder((rows, 3, 2, DEPTH), "float32", name="P")
+    q, k, v = (packed[:, n].transpose(1, 0, 2) for n in range(3))
+    s = schedules.auto(lp.Schedule(lp.softmax((q @ k.transpose(0, 2, 1)) * DEPTH**-0.5) @ v), "llvm")
+    assert "rolling_update" in s.script()
+    some = data((2,), rows, rows)
+    got = s.build("llvm")(np.ascontiguousarray(np.stack(some).transpose(2, 0, 1, 3)))
+    np.testing.assert_allclose(got, wanted(*some), rtol=2e-5, atol=1e-6)
+
+
 def test_keys_that_lie_the_other_way_round() -> None:
     q, k, v = (
         lp.placeholder(n, "float32", name=x) for x, n in zip("QKV", ((ROWS, DEPTH), (DEPTH, KEYS), (KEYS, DEPTH)))

@@ -5,7 +5,7 @@ Several stages can read one copy: a row that softmax reads three times is then m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial, reduce
 
 from loopir.analysis.regions.footprint import RegionAccess
@@ -33,6 +33,7 @@ from loopir.ir.grammar import (
     Var,
     conj,
 )
+from loopir.ir.printer import text
 from loopir.ir.traverse.labels import labels_of
 from loopir.ir.traverse.reduction_init import reduction_start_loop
 from loopir.ir.traverse.walk import (
@@ -73,6 +74,7 @@ def cache_read(
     *,
     name: str | None = None,
     dtype: str | None = None,
+    element: str | None = None,
 ) -> Func:
     """Copy what `stage` reads of `buffer` in one iteration of loop `at` into memory of `scope`, and read it there.
 
@@ -82,7 +84,8 @@ def cache_read(
     they share one copy, made before the first of the nests that they stand in. Where loops over several dimensions are
     fused, and a run of elements from row to row is less than the box around it, the copy is that run. `name` is the
     copy's. With `dtype`, its elements are of that type, if that is what each element is converted to where it is read,
-    or a type of integers that has all values of the elements' own.
+    or a type of integers that has all values of the elements' own. With `element`, only what is read as that element is
+    copied, such as "A[i, k]" of A[i, k] * A[j, k], and other reads of `buffer` stay.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n - 2]"):
@@ -194,6 +197,24 @@ def cache_read(
     refuses: cache_read("C", "B", "global", dtype="int8")  # C does not make int8 of each B that it reads
 
     before:
+        def gram(A: "float32[6, 4]", C: "out float32[6, 6]"):
+            for i in range(6):
+                for j in range(6):
+                    for k in range(4):
+                        C[i, j] = sum(A[i, k] * A[j, k], over=k, init=0.0)
+    call:    cache_read("C", "A", "local", at="i", element="A[i, k]")
+    after:
+        def gram(A: "float32[6, 4]", C: "out float32[6, 6]"):
+            for i in range(6):
+                with alloc("float32[4]", scope="local") as A_local:
+                    for ax0 in range(4):
+                        A_local[ax0] = A[i, ax0]
+                    for j in range(6):
+                        for k in range(4):
+                            C[i, j] = sum(A_local[k] * A[j, k], over=k, init=0.0)
+    refuses: cache_read("C", "A", "local", at="i", element="A[k, i]")  # C does not read A[k, i]; it reads A[i, k]
+
+    before:
         def lookup(A: "float32[9, 4]", ids: "int32[6]", B: "out float32[6, 4]"):
             for i in range(8):
                 if i < 6:
@@ -214,6 +235,8 @@ def cache_read(
     source = find_buffer(func, buffer)
     site = find_site(func, stage, at, [source.name])
     read = [t for place in site.places for t in _reads(site, place, source.name)]
+    read = read if element is None else _written_so(site, read, element)
+    only = None if element is None else frozenset(t.at for t in read)
     require_unmodified(site, [source.name], f"{source.name}, which the copy would hold,")
     require_unwritten(site, [x for t in read for x in t.at], f"which elements {site.labels} reads")
     copies = cached_box(site, source, read, scope, name)
@@ -221,12 +244,23 @@ def cache_read(
         copies = replace(copies, cache=replace(copies.cache, dtype=find_dtype(dtype)))
         if copies.cache.dtype != source.dtype and not copies.wider:
             _require_converted(site, source.name, copies.cache.dtype)
-    body, settled = _redirected(site, copies)
+    body, settled = _redirected(site, copies, only)
     copy, ready = _copy(site, copies)
     done = (*(body if settled else ()), *((copy,) if ready else ()))
     made = site.replaced((Alloc(copies.cache, (copy, *body)),), done)
     require_unshared(site, made, source.name)
     return made
+
+
+def _written_so(site: CacheSite, read: Sequence[RegionAccess], element: str) -> list[RegionAccess]:
+    """What is read as the element that is written so."""
+    there = {text(Load(t.buffer, t.at)): t for t in read}
+    wanted = "".join(element.split())
+    found = [t for t in read if "".join(text(Load(t.buffer, t.at)).split()) == wanted]
+    if not found:
+        reason = f"{site.labels} does not read {element}; it reads {join_names(list(there))}"
+        raise ScheduleError(reason, suggestion="one of these, as it is written")
+    return found
 
 
 def _require_converted(site: CacheSite, source: str, kind: DType) -> None:
@@ -310,15 +344,16 @@ def _indices_found(element: Sequence[Index], known: Context) -> Cond:
     return simplify_cond(conj(*(c for x, n in bounds for c in (Cmp("<=", Int(0), x), Cmp("<", x, n)))), known)
 
 
-def _redirected(site: CacheSite, copies: CachedBox) -> tuple[Body, bool]:
-    """The nests with the stages reading the cache, and whether all that these read of it needs no simplification."""
+def _redirected(site: CacheSite, copies: CachedBox, only: Set[tuple[Index, ...]] | None) -> tuple[Body, bool]:
+    """The nests with the stages reading the cache, for elements `only` or all, and whether all that these read of it
+    needs no simplification."""
     body, settled = site.nests, True
     for place in site.places:
         s, starting = place.stmt, partial(site.starting, place)
         if isinstance(s, Reduce) and not _runs_inside(site, place):
-            new: Stmt = replace(s, values=tuple(redirect_loads(v, copies, starting) for v in s.values))
+            new: Stmt = replace(s, values=tuple(redirect_loads(v, copies, starting, only) for v in s.values))
         else:
-            new = redirect_loads(s, copies, starting)
+            new = redirect_loads(s, copies, starting, only)
         settled = settled and all(map(copies.settles, children(new)))
         body = inside_nests(body, s, new)
     return body, settled
