@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from loopir.build import Schedule, build
-from loopir.frontend.torch.row import OPERATORS, AtenRow, Unsupported
+from loopir.frontend.torch.row import OPERATORS, AtenRow, Requirement, Unsupported
 from loopir.frontend.torch.translate import Input, Translation, dense_order
 from loopir.loading import load
 from loopir.runtime.call import Kernel
@@ -74,11 +75,18 @@ def translate(graph: fx.Graph) -> PieceProgram:
                 made.values[node] = value.named(made.names.identifier(node.name, "t"))
     messages = tuple(dict.fromkeys(r.message for r in made.requirements))
     if made.requirements:
-        wrong = made.requirements[0].violated
-        for r in made.requirements[1:]:
-            wrong = f.logical_or(wrong, r.violated)
-        outputs.append(wrong.named(made.names.identifier("violated", "v")))
+        outputs.append(_violated(made.requirements).named(made.names.identifier("violated", "v")))
     return PieceProgram(tuple(outputs), made.inputs, tuple(stored), messages)
+
+
+def _violated(requirements: Sequence[Requirement]) -> Tensor:
+    """Whether any element of any requirement is outside: those of one shape are folded together."""
+    by_shape = dict[str, Tensor]()
+    for r in requirements:
+        outside = r.outside if r.outside.ndim else r.outside[None]
+        known = by_shape.get(key := str(outside.shape))
+        by_shape[key] = outside if known is None else f.logical_or(known, outside)
+    return reduce(f.logical_or, (f.any(x) for x in by_shape.values()))
 
 
 def _gives_tensors(node: fx.Node) -> bool:

@@ -32,9 +32,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What torch checks when a call runs: `violated` is true if anything is wrong, which then raises IndexError."""
+    """What torch checks when a call runs: where `outside` is true something is wrong, and an IndexError is raised."""
 
-    violated: Tensor
+    outside: Tensor
     message: str
 
 

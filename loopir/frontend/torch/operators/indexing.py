@@ -16,11 +16,9 @@ from loopir.tensor.tensor import Tensor
 def _checked(at: Tensor, size: Any, least: Any, what: str) -> tuple[Tensor, Requirement]:
     """Indices counted from 0, and that they are in `least` to before `size`."""
     at = at.astype("int64")
-    wrong = f.any(f.logical_or(at < least, at >= size)) if at.ndim else f.any(
-        f.logical_or(at < least, at >= size)[None], axis=0
-    )  # fmt: skip
+    outside = f.logical_or(at < least, at >= size)
     from_start = at if isinstance(least, int) and least == 0 else f.where(at < 0, at + size, at)
-    return from_start, Requirement(wrong, f"{what}: an index is outside of a dimension of size {size}")
+    return from_start, Requirement(outside, f"{what}: an index is outside of a dimension of size {size}")
 
 
 @operator("aten.embedding.default")
