@@ -65,6 +65,21 @@ def test_an_unrolled_loop_without_iterations_moves_nothing() -> None:
     assert w.moved["y"].written == 0
 
 
+def test_of_arrays_put_together_each_part_is_read_once() -> None:
+    """Whatever is done with them then."""
+    value = "select(i < n // 2, x[i], x[i + n])"
+    for s in (line(f"y[i] = {value}"), line(f"y[i] = {value} * float32(2.0)")):
+        (w,) = counted(s, n=N)
+        assert w.moved["x"].read == pytest.approx(4 * N, rel=0.01)
+
+
+def test_places_that_memory_tells_are_counted() -> None:
+    x, ids = lp.placeholder((3, 8, 4), "float32", name="x"), lp.placeholder((7,), "int32", name="ids")
+    y = lp.max(lp.take(x, ids, axis=2), axis=(1, 2))
+    s = schedules.auto(lp.Schedule(y), "cuda", arch="sm_90a")
+    assert lp.predict(s, "cuda", arch="sm_90a").seconds < 1e-4
+
+
 def test_triangles_are_half_of_squares() -> None:
     func = parse(
         'def f(x: "float32[64, 64]", y: "out float32[4096]"):\n'

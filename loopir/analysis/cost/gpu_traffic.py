@@ -55,7 +55,7 @@ from loopir.ir.grammar import (
 )  # fmt: skip
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.layout.shared_memory import shared_layout
-from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
+from loopir.ir.traverse.walk import children, free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
 
 L1_LINE = 128
 """Bytes of a line of the first cache."""
@@ -316,21 +316,34 @@ class _Counter:
     ) -> None:
         """The operations and loads of `values`, and of a fold's `combine`; products that are `fused` with a sum are one
         instruction with it."""
-        loads: dict[Buffer, list[tuple[Index, ...]]] = {}
         folds = {n for v in combine for n in nodes(v)}  # of what changes every time
         values = (*values, *combine)
-        for n in (n for v in values for n in nodes(v)):
-            if isinstance(n, Op):
-                special = n.fn.ulp > 0 and n.fn.work > 1
-                self.work.special += met.lanes * special
-                self.work.plain += met.lanes * (not special)
-            elif isinstance(n, Load):
-                loads.setdefault(n.buffer, []).append(n.at)
+        for n in (n for v in values for n in nodes(v) if isinstance(n, Op)):
+            special = n.fn.ulp > 0 and n.fn.work > 1
+            self.work.special += met.lanes * special
+            self.work.plain += met.lanes * (not special)
         self.operations(values, met, folds, fused)
         for cond in dict.fromkeys(n.cond for v in values for n in nodes(v) if isinstance(n, Select)):
             self.tests(cond, met)
         self.divisions(values, met)
-        for b, elements in loads.items():
+        self.loads(values, met)
+
+    def loads(self, values: Iterable[Any], met: _WarpSample) -> None:
+        """What `values` read; of a choice between two that are both read, each where it is chosen."""
+        found: dict[Buffer, list[tuple[Index, ...]]] = {}
+        todo = list(values)
+        while todo:
+            n = todo.pop()
+            if isinstance(n, Select) and _read_apart(n):
+                true, asked = _eval_cond(n.cond, met.env), free_vars(n.cond)
+                apart = bool(asked) and asked <= self.blocks
+                self.loads((n.a,), met.only(true, "0" if apart else ""))
+                self.loads((n.b,), met.only(~true, "1" if apart else ""))
+                continue
+            if isinstance(n, Load):
+                found.setdefault(n.buffer, []).append(n.at)
+            todo += reversed(list(children(n)))
+        for b, elements in found.items():
             self.access(b, list(dict.fromkeys(elements)), met, write=False)
 
     def operations(
@@ -408,13 +421,18 @@ def _alike_unrolled(n: Value | Cond | Index, met: _WarpSample) -> float:
     loops = [(loop, int(length)) for loop, length in met.around if loop.kind == "unroll" and length > 1]
     steps = prod(length for _, length in loops)
     changed = {b for loop, _ in loops for b in stored_buffers(loop)}
-    own = all(x.buffer.scope == "local" and len(x.at) <= 1 and x.buffer not in changed for x in loads)
+    own = all(_is_own_element(x) and x.buffer not in changed for x in loads)
     if not loads or not own or not 1 < steps <= _UNROLLED_AT_ONCE:
         return 1.0
     grid = np.indices([length for _, length in loops]).reshape(len(loops), steps)
     env = {v: x[0, 0] for v, x in met.env.items()} | {x.var: row for (x, _), row in zip(loops, grid, strict=True)}
     places = np.stack([np.broadcast_to(evaluate(x.at[0], env) if x.at else 0, (steps,)) for x in loads])
     return steps / np.unique(places, axis=1).shape[1]
+
+
+def _is_own_element(x: Load) -> bool:
+    """Whether `x` is an element of a thread's own that loops alone tell."""
+    return x.buffer.scope == "local" and len(x.at) <= 1 and not any(map(loaded_buffers, x.at))
 
 
 def _converted(n: Cast) -> float:
@@ -449,6 +467,12 @@ _BYTES_AT_ONCE, _LOADS_AT_ONCE = 64.0, 12
 
 def _offset(at: tuple[Index, ...], env: Mapping[str, Ints]) -> Ints:
     return np.zeros((SAMPLES, LANES), np.int64) if not at else _known(at[0], env)
+
+
+def _read_apart(n: Select) -> bool:
+    """Whether loops alone say which of two values, both read from memory, is chosen, as of arrays put together."""
+    reads = (any(isinstance(x, Load) for x in nodes(part)) for part in (n.a, n.b))
+    return all(reads) and not any(isinstance(x, Load) for x in nodes(n.cond))
 
 
 def _unrolled(at: tuple[Index, ...], met: _WarpSample) -> Ints:

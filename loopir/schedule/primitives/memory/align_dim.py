@@ -6,6 +6,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Cmp, Func, If, InstrRegion, Int, Load, Loop, Stmt, Store, Var
 from loopir.ir.traverse.walk import (
     accessed_buffers,
+    leaf_paths,
     leaf_paths_of,
     replace,
     replace_buffers,
@@ -84,10 +85,12 @@ def _copy_along(func: Func, name: str, dim: int, size: Int) -> tuple[Loop, Store
     """The loop along dimension `dim` of the one copy that fills the buffer `name`, and that copy; None if it has no
     such, or does more in that loop."""
     writers = [p for p in leaf_paths_of(func) if name in stored_buffers(p.stmt)]
+    if len(writers) != 1:
+        return None
     store = writers[0].stmt
-    if len(writers) != 1 or not (isinstance(store, Store) and isinstance(store.value, Load)):
+    if not (isinstance(store, Store) and isinstance(store.value, Load)):
         return None
     at = store.at[dim]
     loop = next((s for s in writers[0].loops if at == Var(s.var) and s.extent == size), None)
-    alone = loop is not None and loop.kind == "serial" and sum(isinstance(s, Store) for s in statements((loop,))) == 1
+    alone = loop is not None and loop.kind == "serial" and len([*leaf_paths((loop,))]) == 1
     return (loop, store) if alone and loop is not None else None
