@@ -29,7 +29,7 @@ class OutOfArray(Fault):
     """An access outside its array."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class AccessRecord:
     """Who did something: the block, the agent in it, the agent's step, and the thread as a person reads it.
 
@@ -44,7 +44,7 @@ class AccessRecord:
     """Of what goes on by itself, such as "bytes"."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PendingWrite:
     """A pending asynchronous write: who issued it, its kind, and its group."""
 

@@ -14,11 +14,11 @@ from itertools import product
 from typing import Any
 
 from loopir.interp.checked_memory import Agent, CheckedMemory, CurrentThread, Fault
-from loopir.ir.grammar import LANES
+from loopir.ir.grammar import LANES, record
 from loopir.ir.ops import ISSUE_SCOPES, IssueScope
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShuffleEvent:
     """A thread in a shuffle: it gives `value`, and receives what lane `lane(n)` gives, n being its own lane."""
 
@@ -29,7 +29,7 @@ class ShuffleEvent:
     level: IssueScope = "warp"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectiveIssue:
     """A lane at an instruction that its warp or warpgroup issues collectively: which one, where, and its operands.
 
