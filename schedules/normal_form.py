@@ -14,6 +14,7 @@ import loopir as lp
 
 from .common.fusion import index_stages_inlined
 from .common.operands import NARROW, multiplied, readers
+from .common.view_loops import over_products
 from .plan import Trace, flat
 
 _QUOTIENT, _REMAINDER = re.compile(r"^(\w+) // (\d+)$"), re.compile(r"^(\w+) % (\d+)$")
@@ -62,6 +63,7 @@ def _stretch(s: lp.Schedule) -> lp.Schedule:
     for stage in s.stages:
         if s.reduced(stage):
             s = _narrowed(s, stage)
+    s = over_products(s)
     touches = {x: s.accesses(x) for x in s.stages}
     for name in dict.fromkeys(t.buffer for every in touches.values() for t in every if "//" in t.text):
         s = _join_dims(s, name)

@@ -13,7 +13,8 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import extent, if_legal, step
+from .contraction import contraction
+from .nest_queries import extent, fused, if_legal, step
 
 _TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
@@ -155,3 +156,54 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
         if names and sorted(order) == sorted(loops) and (tuple(order) == loops or made.why("reorder", *order) is None):
             return made if tuple(order) == loops else made.reorder(*order)
     return s
+
+
+@lp.composite
+def over_products(s: lp.Schedule) -> lp.Schedule:
+    """`s` with stages that read what a product made, and fold nothing, over the rows and columns of that.
+
+    So a product whose result is seen in another shape is stored from where it is made, as a plain one is.
+    """
+    for stage in (x for x in s.stages if not s.reduced(x)):
+        for t in [t for t in s.accesses(stage) if not t.write and _made_by_product(s, t.buffer)]:
+            s = split_view(s, stage) if " // " in t.text else join_view(s, stage, t.buffer)
+    return s
+
+
+def _made_by_product(s: lp.Schedule, buffer: str) -> bool:
+    makers = [x for x in s.stages if any(t.write and t.buffer == buffer for t in s.accesses(x))]
+    return len(makers) == 1 and contraction(s, makers[0], of_one_buffer=True) is not None
+
+
+def join_view(s: lp.Schedule, stage: str, buffer: str) -> lp.Schedule:
+    """`s` with `stage` over the dimensions of `buffer`, which it reads once, by a loop each, in their order.
+
+    Loops that count one dimension together, `x[i * 32 + j, k]`, become one. It is as it was where another loop is left,
+    or a dimension is counted otherwise.
+    """
+    read = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write]
+    at = read[0].text.partition("[")[2].removesuffix("]").split(", ") if len(read) == 1 else []
+    counted = [_counting_loops(s, d) for d in at]
+    groups = [x for x in counted if x is not None]
+    order = [loop for x in groups for loop in x]
+    if len(groups) != len(at) or sorted(order) != sorted(s.loops(stage)):
+        return s
+    if tuple(order) != s.loops(stage):
+        if s.why("reorder", *order) is not None:
+            return s
+        s = s.reorder(*order)
+    for x in groups:
+        s, _ = fused(s, x)
+    return s
+
+
+def _counting_loops(s: lp.Schedule, index: str) -> list[str] | None:
+    """The loops of which `index` is the number, each a digit, the first one first; None if it is no such number."""
+    found = [_TERM.match(x) for x in index.split(" + ")]
+    terms = sorted(((int(x[2] or 1), x[1]) for x in found if x is not None), reverse=True)
+    weight = 1
+    for factor, loop in reversed(terms):
+        if factor != weight or loop not in s.loops() or (size := extent(s, loop)) is None:
+            return [loop] if index == loop and loop in s.loops() else None
+        weight *= size
+    return [loop for _, loop in terms] if len(terms) == len(found) else None

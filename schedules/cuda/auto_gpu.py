@@ -17,7 +17,7 @@ from ..common.fusion import index_stages_inlined, inlined
 from ..common.nest_queries import free_loops, one_nest, reader
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
-from ..common.view_loops import join_views, with_views_split
+from ..common.view_loops import join_views, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
@@ -56,7 +56,7 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
         is_new, s = not s.trace, index_stages_inlined(s)
         if lp.machine().has("wgmma") and (chained := with_views_split(s, partial(lowered, schedule=product_chain))):
             return chained
-        s = join_views(s) if is_new else s
+        s = join_views(over_products(s)) if is_new else s
         phases = table(threads)
         made = apply_phases(s, phases)
         # where memory that threads write decides what they run, or they read it, each recipe is lowered by itself

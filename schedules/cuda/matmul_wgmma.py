@@ -13,7 +13,7 @@ import loopir as lp
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, iterations, made_by, step
 from .matmul_mma import both_whole, contraction_in, read_contraction, tiles, vectors
-from .tma_store import result_bytes, store_boxes
+from .tma_store import result_bytes, store_boxes, tile_of_results
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -202,10 +202,7 @@ def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
 def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int], whole_vectors: bool) -> lp.Schedule:
     """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows, in
     vectors, or element by element where rows do not begin right."""
-    s = s.cache_write(out, "shared", at=at)
-    both = (out, *s.last.stages)
-    (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
-    (copy,) = (x for x in both if x != made)
+    s, made, copy = tile_of_results(s, stage, out, at)
     (tile,) = {t.buffer for t in s.accesses(made) if t.write}
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")  # rows apart by other banks
     s = by_warpgroups(s, s.loops(made)[-2])

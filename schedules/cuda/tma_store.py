@@ -33,6 +33,26 @@ def result_bytes(rows: int, columns: int, element: int) -> int:
     return rows * BYTES * slots_of(columns * element // BYTES)
 
 
+def tile_of_results(s: lp.Schedule, stage: str, out: str, at: str) -> tuple[lp.Schedule, str, str]:
+    """What `out` makes of `stage` in an iteration of `at`, by its last two loops, in shared memory first: rows and
+    columns, whatever shape the array has that they go to; and the stages that make it and that copy it."""
+    i, j = s.loops(out)[-2:]
+    made = s.cache_write(out, "shared", at=at)
+    (tile,) = {*made.buffers} - {*s.buffers}
+    plain = [getattr(n, "value", None) for n in made.buffer(tile).shape] == [extent(s, i), extent(s, j)]
+    (whole,) = {t.buffer for t in s.accesses(out) if t.write}
+    if plain or s.why("reindex", out, whole, i, j, at=at) is not None:
+        both = (out, *made.last.stages)
+    else:
+        made = s.reindex(out, whole, i, j, at=at)
+        both = (out, *made.last.stages)
+        (tile,) = {*made.buffers} - {*s.buffers}
+        made = made.set_scope(tile, "shared")
+    (first,) = (x for x in both if any(t.buffer == stage for t in made.accesses(x)))
+    (copy,) = (x for x in both if x != first)
+    return made, first, copy
+
+
 def store_boxes(
     s: lp.Schedule,
     stage: str,
@@ -49,10 +69,7 @@ def store_boxes(
     near = [x for x in s.stages if {*s.loops(x)} & {*s.loops(out)}]
     if any(t.buffer == whole and not t.write for x in near for t in s.accesses(x)):
         return None
-    s = s.cache_write(out, "shared", at=at)
-    both = (out, *s.last.stages)
-    (made,) = (x for x in both if any(t.buffer == stage for t in s.accesses(x)))
-    (copy,) = (x for x in both if x != made)
+    s, made, copy = tile_of_results(s, stage, out, at)
     (target,) = (t for t in s.accesses(made) if t.write)
     dtype, width = target.dtype, BYTES // target.dtype.bytes
     short, columns = SHORT_NAMES.get(dtype.name), extent(s, s.loops(made)[-1]) or 0

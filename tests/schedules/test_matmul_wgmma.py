@@ -14,6 +14,7 @@ from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncWait, Barrier, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
 from schedules.common.fusion import inlined
+from schedules.common.view_loops import over_products
 from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 
@@ -34,6 +35,21 @@ def test_tiles_are_the_product(turned: bool, stages: int) -> None:
     bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
     found = interpret(func, (a.astype(bf16), (b if turned else b.T).astype(bf16)))["out"]
     assert np.array_equal(found.astype(np.float32), (a @ b).astype(bf16).astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(-1,), (2, 32, 2, 32), (64, 8, 8)], ids=str)
+@pytest.mark.parametrize("store", ["rows", "boxes"])
+def test_tiles_go_to_arrays_of_any_shape(shape: tuple[int, ...], store: str) -> None:
+    a, b = (lp.placeholder((64, 64), "bfloat16", name=x) for x in "AB")
+    order = (0, 2, 1, 3) if len(shape) == 4 else range(len(shape))
+    s = over_products(lp.Schedule(lp.transpose((a @ b).reshape(shape), tuple(order))))
+    s = matmul_wgmma(s, "matmul", block=(64, 64), stages=1, store=store, roles=False)
+    rng = np.random.default_rng(2)
+    x, y = rng.integers(-2, 3, (64, 64)), rng.integers(-2, 3, (64, 64))
+    bf16 = lp.ir.dtypes.BY_NAME["bfloat16"].numpy
+    (found,) = interpret(lp.lower(s, "cuda")[0], (x.astype(bf16), y.astype(bf16))).values()
+    want = (x @ y).astype(bf16).reshape(shape).transpose(order)
+    assert np.array_equal(found.astype(np.float32), want.astype(np.float32))
 
 
 @pytest.mark.parametrize(("right", "m", "n"), [("", 64, 64), ("_bt", 128, 8)])

@@ -12,7 +12,7 @@ import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.nest_queries import extent
-from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_views, split_views
+from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_view, join_views, split_views
 
 
 @settings(max_examples=15, deadline=None)
@@ -115,3 +115,37 @@ def test_loops_that_one_array_is_read_by_as_one_and_another_goes_on_along_become
     made = join_views(s)
     assert len(made.loops("y")) == 1
     assert_equivalent(s, made)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations([0, 1, 2, 3]), st.lists(st.integers(1, 3), min_size=4, max_size=4))
+def test_a_joined_view_means_the_same(order: list[int], sizes: list[int]) -> None:
+    a, b, c, d = sizes
+    x = lp.placeholder((a * b, c * d), "float32", name="x")
+    y = (x * 2.0).named("y")
+    s = lp.Schedule(y.reshape((a, b, c, d)).transpose(tuple(order)).named("z"))
+    made = join_view(s, "z", "y")
+    assert len(made.loops("z")) <= 2 or 1 in sizes
+    given = {"x": np.arange(a * b * c * d, dtype="float32").reshape(a * b, c * d)}
+    want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
+    np.testing.assert_array_equal(got["z"], want["z"])
+
+
+def test_what_is_counted_otherwise_is_left_as_it_is() -> None:
+    x = lp.placeholder((6, 8), "float32", name="x")
+    y = (x * 2.0).named("y")
+    for z in (y[:, ::2], y[:4].reshape((2, 2, 8))[:, :1], lp.stack([y, y])):
+        s = lp.Schedule((z + 0.0).named("z"))
+        made = join_view(s, "z", "y")
+        assert made.func == s.func or len(made.loops("z")) == 2
+
+
+@pytest.mark.parametrize("shape", [(-1,), (64, 16, 8, 64), (1024, 512, 1)], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_is_stored_in_any_shape_by_its_own_kernel(shape: tuple[int, ...], turned: bool) -> None:
+    a, b = lp.placeholder((1024, 256), "bfloat16", name="a"), lp.placeholder((256, 512), "bfloat16", name="b")
+    out = (a @ b).reshape(shape)
+    out = out.transpose((0, 2, 1, 3)) if turned and len(shape) == 4 else out
+    plain, viewed = (schedules.auto(lp.Schedule(x), "cuda", arch="sm_90a").report(arch="sm_90a") for x in (a @ b, out))
+    assert len(viewed.kernels) == 1
+    assert viewed.seconds <= 1.05 * plain.seconds
