@@ -71,7 +71,7 @@ def _targets(s: Store | Reduce | InstrCall) -> tuple[Buffer, ...]:
     if isinstance(s, InstrCall):
         pairs = zip(s.fn.meaning.args, s.operands, strict=True)
         return tuple(x.buffer for a, x in pairs if a.access != "in")
-    return (s.buffer,) if isinstance(s, Store) else s.buffers
+    return s.buffers
 
 
 def kernels_of(func: Func) -> tuple[Kernel, ...]:

@@ -114,7 +114,7 @@ def _require_plain(func: Func) -> None:
     """Refuse a nest that cannot be the meaning of an instruction."""
     loops, stmt = _plain_nest(func)
     extents = {x.var: x.extent for x in loops}
-    targets = (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
+    targets = stmt.buffers
     accesses = [(b, stmt.at) for b in targets]
     accesses += [(n.buffer, n.at) for n in nodes(stmt) if isinstance(n, Load)]
     for b, at in accesses:

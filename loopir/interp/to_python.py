@@ -281,7 +281,7 @@ class _Compiler(PythonExpr, PythonLines):
             step = f", {s.monoid.name!r}" if s.atomic else ""
             if self.traced:
                 self.emit(depth, f"run.folded({s.label!r}, {at})")
-        for b, value in zip(_written_buffers(s), values, strict=True):
+        for b, value in zip(s.buffers, values, strict=True):
             self.emit(depth, f"b_{b.name}.store({at}, {value}{step})")
 
     # ------------------------------------------------------------ lanes
@@ -472,10 +472,6 @@ def _bound_loops(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
     if any(isinstance(x, Loop) and x.kind in AXES for x in statements(body)):
         return [], [], s.body
     return axes, allocs, body
-
-
-def _written_buffers(s: Store | Reduce) -> Sequence[Buffer]:
-    return (s.buffer,) if isinstance(s, Store) else s.buffers
 
 
 def _allocs(body: Body) -> list[Alloc]:

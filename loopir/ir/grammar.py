@@ -187,6 +187,14 @@ class Store(Stmt):
     at: tuple[Index, ...]
     value: Value
 
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return (self.buffer,)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return (self.value,)
+
 
 @record
 class Reduce(Stmt):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loopir.arith.simplify import Context, simplify
 from loopir.ir.grammar import Buffer, Const, Index, Int, Load, Node, Select, Store, Value
 from loopir.ir.instr.match_nest import linear_coefficients
-from loopir.ir.traverse.walk import free_vars, nodes, rebuild, substitute
+from loopir.ir.traverse.walk import free_vars, loaded_buffers, nodes, rebuild, substitute
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,7 @@ def may_select(v: Value, c: Const, stored: Mapping[str, Sequence[Value]], depth:
     """Whether a test in `v`, or in what it is made of, may give `c`."""
     if any(isinstance(n, Select) and c in (n.a, n.b) for n in nodes(v)):
         return True
-    return depth > 0 and any(may_select(y, c, stored, depth - 1) for x in loads_of(v) for y in stored.get(x, ()))
-
-
-def loads_of(v: Value) -> set[str]:
-    """The names of the buffers that `v` loads."""
-    return {n.buffer.name for n in nodes(v) if isinstance(n, Load)}
+    return depth > 0 and any(may_select(y, c, stored, depth - 1) for x in loaded_buffers(v) for y in stored.get(x, ()))
 
 
 def nodes_of(values: Sequence[Value]) -> Iterator[Node]:

@@ -161,7 +161,7 @@ class Flow:
         if not any(x.kind == "vectorize" for x in site.statement.loops):
             return
         stmt, when = site.statement.place.stmt, self.time(site, 1)
-        for b in stmt.buffers if isinstance(stmt, Reduce) else (stmt.buffer,):
+        for b in stmt.buffers:
             if not when.range_product(self.element(site, b, stmt.at)).is_injective():
                 raise Unanalyzable(f"several lanes of {site.label} write one element of {b.name} at a time")
 
@@ -239,7 +239,7 @@ class Flow:
         for site in self.sites.values():
             assert site.statement is not None
             stmt = site.statement.place.stmt
-            for buffer in stmt.buffers if isinstance(stmt, Reduce) else (stmt.buffer,):
+            for buffer in stmt.buffers:
                 if buffer.name == b:
                     out.append((site, stmt, self.element(site, buffer, stmt.at)))
         return out

@@ -14,7 +14,8 @@ from typing import TypeAlias
 from loopir.analysis.dependence.access import Access, Statement, guarded_loads, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Instances, domain
 from loopir.analysis.presburger.constraints import ConstraintSystem, combine
-from loopir.arith.poly import Poly, constant_part, constant_poly, expand_index, poly_add
+from loopir.arith.poly import constant_part, constant_poly, expand_index, poly_add
+from loopir.arith.rules import within
 from loopir.arith.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.ir.grammar import (
     TRUE,
@@ -94,7 +95,7 @@ def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> OutOfBoundsA
     for ix, size in zip(access.at, b.shape, strict=True):
         if ix is None or (isinstance(ix, Var) and spans.get(ix.name) == size):
             continue
-        if _between(poly(ix, known), poly(size, known), known):
+        if within(poly(ix, known), poly(size, known), known):
             continue
         for below in (True, False):
             found = _least(func, s, access, ix, size, below)
@@ -109,11 +110,6 @@ def _where(func: Func, s: Statement, access: Access) -> Context:
     for v, extent in zip(s.dims, s.extents, strict=True):
         known = known if extent is None else known.loop(v, extent)
     return known.inside(*s.conds, *access.conds)
-
-
-def _between(p: Poly, size: Poly, known: Context) -> bool:
-    """Whether `0 <= p < size` is proved without the solver."""
-    return nonnegative(p, known) and nonnegative(poly_add(poly_add(size, p, -1), {(): -1}), known)
 
 
 def _least(func: Func, s: Statement, access: Access, ix: Index, size: Index, below: bool) -> dict[str, int] | None:
@@ -406,7 +402,7 @@ def _into(s: Stmt, buffer: str) -> Iterator[Into]:
             if load.buffer.name == buffer:
                 yield load.buffer, load.at, given, False
     if isinstance(s, Store | Reduce):
-        for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
+        for b in s.buffers:
             if b.name == buffer:
                 yield b, s.at, (), True
 

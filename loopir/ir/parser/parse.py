@@ -59,7 +59,7 @@ from loopir.ir.parser.parse_buffer import Declarations, name_of
 from loopir.ir.parser.parse_expr import Names, Sort
 from loopir.ir.parser.syntax_tree import syntax_tree
 from loopir.ir.recursion import deep
-from loopir.ir.traverse.walk import fresh_name, replace, statements, substitute
+from loopir.ir.traverse.walk import fresh_name, replace, statements, stored_buffers, substitute
 from loopir.ir.verify.verify import Stage, verify
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
@@ -269,7 +269,7 @@ class _Reader(Declarations):
             assumes += [self.cond(c) for c in call.args]
             rest_of_body = rest_of_body[1:]
         body = self.body(rest_of_body)
-        written = {b.name for s in statements(body) for b in _written(s)}
+        written = {b for s in body for b in stored_buffers(s)}
         decided = tuple(
             replace(p, access="inout") if isinstance(p, Arg) and p.buffer.name in undecided & written else p
             for p in params
@@ -552,9 +552,3 @@ def _is_call_of(node: ast.expr, name: str) -> bool:
 def _call(s: ast.stmt, name: str) -> ast.Call | None:
     call = s.value if isinstance(s, ast.Expr) else None
     return call if isinstance(call, ast.Call) and name_of(call.func) == name else None
-
-
-def _written(s: Stmt) -> tuple[Buffer, ...]:
-    if isinstance(s, Store):
-        return (s.buffer,)
-    return s.buffers if isinstance(s, Reduce) else ()

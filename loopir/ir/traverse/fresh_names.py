@@ -14,6 +14,12 @@ def fresh_name(hint: str, taken: set[str]) -> str:
     return made
 
 
+def take_name(hint: str, taken: set[str]) -> str:
+    """`fresh_name`, which is put into `taken`."""
+    taken.add(name := fresh_name(hint, taken))
+    return name
+
+
 def _with_legal_start(name: str) -> str:
     """`name`, with one `_` before what is no `_` where no name may begin as it does."""
     return f"_{name.lstrip('_')}" if name.startswith(("__", "lp_")) else name

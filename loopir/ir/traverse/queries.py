@@ -115,7 +115,7 @@ def accessed_buffers(s: Stmt) -> frozenset[str]:
 
 def leaf_writes(s: Store | Reduce) -> frozenset[str]:
     """The buffers that a leaf statement writes."""
-    return frozenset((s.buffer.name,) if isinstance(s, Store) else (b.name for b in s.buffers))
+    return frozenset([b.name for b in s.buffers])
 
 
 @memoized

@@ -35,7 +35,11 @@ from loopir.ir.traverse.free_vars import (
     guarded_loads as guarded_loads,
     is_affine_visible as is_affine_visible,
 )
-from loopir.ir.traverse.fresh_names import fresh_name as fresh_name, replace_names as replace_names
+from loopir.ir.traverse.fresh_names import (
+    fresh_name as fresh_name,
+    replace_names as replace_names,
+    take_name as take_name,
+)
 from loopir.ir.traverse.memo import cached, memoized, peek_memo
 from loopir.ir.traverse.queries import (
     NESTS,

@@ -20,14 +20,12 @@ from loopir.ir.grammar import (
     Func,
     If,
     Kernel,
-    Load,
     Loop,
-    Node,
     Prefetch,
     Stmt,
     Store,
 )
-from loopir.ir.traverse.walk import fresh_name, nodes, rewrite, statements, taken_names
+from loopir.ir.traverse.walk import fresh_name, loaded_buffers, rewrite, statements, taken_names
 from loopir.lower.target import Target
 
 
@@ -51,9 +49,9 @@ def outline_kernels(func: Func, target: Target) -> Func:
             match s:
                 case Alloc(buffer) if buffer.scope == "global":
                     out.append(replace(s, body=host(s.body)))
-                case Loop(_, extent, kind) if roots and kind not in target.roots and not _read_names(extent):
+                case Loop(_, extent, kind) if roots and kind not in target.roots and not loaded_buffers(extent):
                     out.append(replace(s, body=host(s.body)))
-                case If(cond) if roots and not _read_names(cond):
+                case If(cond) if roots and not loaded_buffers(cond):
                     out.append(If(cond, host(s.then), host(s.orelse)))
                 case Prefetch():
                     pass  # the host has no use for it
@@ -100,7 +98,7 @@ def _ends_one_block(s: Alloc | If, target: Target) -> bool:
     Stores are left aside.
     """
     if isinstance(s, If):
-        return not _read_names(s.cond) and all(_last_is_one_block(x, target) for x in (s.then, s.orelse))
+        return not loaded_buffers(s.cond) and all(_last_is_one_block(x, target) for x in (s.then, s.orelse))
     return s.buffer.scope == "global" and _last_is_one_block(s.body, target)
 
 
@@ -120,7 +118,7 @@ def _unbound(s: Stmt, target: Target) -> Stmt | None:
     if not isinstance(s, Loop):
         return None
     absent = s.kind in AXES and s.kind not in target.roots
-    if not absent and not (s.kind == "parallel" and _read_names(s.extent)):
+    if not absent and not (s.kind == "parallel" and loaded_buffers(s.extent)):
         return None
     return replace(s, kind="serial", body=rewrite(s.body, lambda x: _unbound(x, target)))
 
@@ -138,7 +136,3 @@ def _one_block(s: Stmt | None, target: Target) -> bool:
     if not isinstance(s, Loop) or s.kind not in THREAD_AXES or s.kind not in target.roots:
         return False
     return not any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements((s,)))
-
-
-def _read_names(n: Node) -> bool:
-    return any(isinstance(x, Load) for x in nodes(n))

@@ -45,6 +45,7 @@ from loopir.ir.traverse.walk import (
     free_vars,
     fresh_name,
     leaf_paths,
+    leaf_writes,
     map_body,
     map_stmts,
     nodes,
@@ -179,8 +180,8 @@ def _under(
                     f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
                     f'thread would have its own; allocate it outside that loop, or give it scope "local"'
                 )
-        if any(_writes(p.stmt) & copies for p in leaf_paths((s,))):
-            if isinstance(s, Store | Reduce) and not _writes(s) <= copies:
+        if any(leaf_writes(p.stmt) & copies for p in leaf_paths((s,))):
+            if isinstance(s, Store | Reduce) and not leaf_writes(s) <= copies:
                 raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
             return map_stmts(s, visit)
         alone = [x for x in statements((s,)) if isinstance(x, Store | Reduce)]
@@ -210,7 +211,7 @@ def _over_axis(loop: Loop, name: str) -> Body:
     def visit(s: Stmt) -> Stmt | None:
         if not isinstance(s, Reduce) or loop.var not in s.over:
             return None
-        over = {loop.var: () if _writes(s) & own else (name,)}
+        over = {loop.var: () if leaf_writes(s) & own else (name,)}
         return replace(s, over=replace_names(s.over, over))
 
     return rewrite(loop.body, visit)
@@ -218,12 +219,8 @@ def _over_axis(loop: Loop, name: str) -> Body:
 
 def _by_role(alloc: Alloc) -> bool:
     """Whether warps of their own fill this memory, who do so for one thread after the other."""
-    filling = [p for p in leaf_paths(alloc.body) if alloc.buffer.name in _writes(p.stmt)]
+    filling = [p for p in leaf_paths(alloc.body) if alloc.buffer.name in leaf_writes(p.stmt)]
     return bool(filling) and all(any(isinstance(s, WarpSpecialized) for s in p.around) for p in filling)
-
-
-def _writes(s: Store | Reduce) -> set[str]:
-    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
 
 
 def _require_alike(alloc: Alloc) -> None:
@@ -235,7 +232,7 @@ def _require_alike(alloc: Alloc) -> None:
     for p in leaf_paths(alloc.body):
         over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
         alone = alloc.buffer.scope != "local" or any(x.kind in AXES and x.var not in over for x in p.loops)
-        if alone and name in _writes(p.stmt):
+        if alone and name in leaf_writes(p.stmt):
             raise LowerError(
                 f"{name} is allocated in a kernel outside some of its bound loops, so several threads share "
                 f'it; give it scope "shared", or allocate it outside the bound loops'

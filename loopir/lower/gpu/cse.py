@@ -29,7 +29,7 @@ from loopir.ir.grammar import (
     Store,
     Value,
 )
-from loopir.ir.traverse.walk import children, fresh_name, map_body, map_stmts, rebuild, taken_names
+from loopir.ir.traverse.walk import children, map_body, map_stmts, rebuild, take_name, taken_names
 from loopir.lower.target import Target
 
 ZERO = Int(0)
@@ -56,7 +56,7 @@ class _StatementCse:
         self.s, self.taken = s, taken
         self.made: dict[Value, Buffer] = {}
         self.before: list[Stmt] = []
-        values = (s.value,) if isinstance(s, Store) else s.values
+        values = s.values
         uses: Counter[Value] = Counter()
         seen: set[Node] = set()
         for v in values:
@@ -102,9 +102,7 @@ class _StatementCse:
         return n if isinstance(n, Index | Cond | Buffer) else rebuild(n, self.known)
 
     def name(self, hint: str) -> str:
-        name = fresh_name(hint, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(hint, self.taken)
 
 
 def _uses(v: Node, seen: set[Node]) -> Iterator[Value]:

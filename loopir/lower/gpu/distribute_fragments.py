@@ -106,7 +106,7 @@ def _chain(s: Stmt) -> _Nest | None:
             break
     if not isinstance(s, Store | Reduce):
         return None
-    written = (s.buffer,) if isinstance(s, Store) else s.buffers
+    written = s.buffers
     touched = [*((b, s.at) for b in written), *((n.buffer, n.at) for n in nodes(s) if isinstance(n, Load))]
     held = tuple((b, at) for b, at in touched if _is_held(b))
     return _Nest(tuple(loops), tuple(guards), s, held) if held else None

@@ -34,10 +34,7 @@ from loopir.ir.grammar import (
     InstrRegion,
     Int,
     Kernel,
-    Load,
     Loop,
-    Node,
-    Reduce,
     Stmt,
     Store,
     WarpSpecialized,
@@ -47,10 +44,10 @@ from loopir.ir.traverse.walk import (
     free_vars,
     fresh_name,
     leaf_paths,
+    leaf_writes,
     loaded_buffers,
     map_body,
     map_stmts,
-    nodes,
     path_to,
     rewrite,
     statements,
@@ -90,7 +87,7 @@ def _with_controls(func: Func, kernel: Kernel) -> Kernel:
 
     Threads that do nothing in a loop, or behind a guard, read what decides about it all the same.
     """
-    written = {b for p in leaf_paths(kernel.body) for b in _writes(p.stmt)}
+    written = {b for p in leaf_paths(kernel.body) for b in leaf_writes(p.stmt)}
     taken = taken_names(func)
 
     def visit(s: Stmt) -> Stmt | Body:
@@ -105,10 +102,6 @@ def _with_controls(func: Func, kernel: Kernel) -> Kernel:
 
     body = map_body(kernel.body, visit)
     return kernel if body is kernel.body else replace(kernel, body=body)
-
-
-def _writes(s: Store | Reduce) -> set[str]:
-    return {s.buffer.name} if isinstance(s, Store) else {b.name for b in s.buffers}
 
 
 def _is_control(s: Stmt) -> bool:
@@ -277,7 +270,7 @@ class _Meet:
         """Refuse unless all threads of a block come by together."""
         for s in around:
             control = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
-            if control is not None and (free_vars(control) & self.threads or _from_memory(control)):
+            if control is not None and (free_vars(control) & self.threads or loaded_buffers(control)):
                 raise LowerError(
                     f"{_witness_of(clash())}, in another thread; the barrier between them would stand where not all "
                     f"threads of the block come by. Bind the loops around both alike, or split the nest"
@@ -286,10 +279,6 @@ class _Meet:
 
 def _witness_of(clash: Clash | None) -> object:
     return None if clash is None else clash.witness
-
-
-def _from_memory(n: Node) -> bool:
-    return any(isinstance(x, Load) for x in nodes(n))
 
 
 def _marked(kernel: Kernel, before: dict[int, bool], ends: dict[int, bool]) -> Kernel:

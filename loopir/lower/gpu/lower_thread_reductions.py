@@ -43,14 +43,15 @@ from loopir.ir.traverse.walk import (
     StmtPath,
     bodies,
     free_vars,
-    fresh_name,
     leaf_paths,
+    leaf_writes,
+    loaded_buffers,
     map_body,
     map_stmts,
-    nodes,
     rewrite,
     statements,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.gpu.thread_reductions import Group, Threads
@@ -106,7 +107,7 @@ class _ThreadReductions:
 
     def uniform(self, n: Node) -> bool:
         """Whether all threads of a block find the same."""
-        return not free_vars(n) & self.threads.names() and not _loads(n)
+        return not free_vars(n) & self.threads.names() and not loaded_buffers(n)
 
     def stmt(self, s: Stmt) -> Stmt | Body:
         """`s`, to which all threads come."""
@@ -247,9 +248,7 @@ class _ThreadReductions:
         )  # fmt: skip
 
     def name(self, hint: str) -> str:
-        name = fresh_name(hint, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(hint, self.taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,16 +312,8 @@ def _both(a: Cond, b: Cond) -> Cond:
     return conj(*conjuncts(a), *conjuncts(b))
 
 
-def _loads(n: Node) -> set[str]:
-    return {x.buffer.name for x in nodes(n) if isinstance(x, Load)}
-
-
 def _place(r: Reduce, s: Stmt) -> StmtPath:
     return next(p for p in leaf_paths((s,)) if p.stmt is r)
-
-
-def _writes(p: StmtPath) -> set[str]:
-    return {p.stmt.buffer.name} if isinstance(p.stmt, Store) else {b.name for b in p.stmt.buffers}
 
 
 def _waits(r: Reduce, loop: Loop) -> bool:
@@ -332,15 +323,15 @@ def _waits(r: Reduce, loop: Loop) -> bool:
     mine = {b.name for b in r.buffers}
     others: set[str] = set()
     for p in leaf_paths(loop.body):
-        others |= _writes(p) if p.stmt is not r else set()
-    asked = {x for i in r.at for x in _loads(i)} | {x for s in statements(loop.body) if isinstance(s, If)
-                                                    for x in _loads(s.cond)}  # fmt: skip
-    return not mine & (others | _loads(loop)) and not asked & (others | mine)
+        others |= leaf_writes(p.stmt) if p.stmt is not r else set()
+    asked = {x for i in r.at for x in loaded_buffers(i)} | {x for s in statements(loop.body) if isinstance(s, If)
+                                                    for x in loaded_buffers(s.cond)}  # fmt: skip
+    return not mine & (others | loaded_buffers(loop)) and not asked & (others | mine)
 
 
 def _require_stable(s: If) -> None:
     """Refuse a condition that is asked again after what stands in it, if it is read from memory that this writes."""
-    if changed := _loads(s.cond) & {b for p in leaf_paths((s,)) for b in _writes(p)}:
+    if changed := loaded_buffers(s.cond) & {b for p in leaf_paths((s,)) for b in leaf_writes(p.stmt)}:
         raise LowerError(
             f"threads that fold together stand in a condition on {', '.join(sorted(changed))}, which is written there"
         )

@@ -30,13 +30,13 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import Instruction, find_instruction
 from loopir.ir.traverse.walk import (
-    fresh_name,
     leaf_paths,
     map_body,
     map_stmts,
     rebuild,
     statements,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.target import Target
@@ -110,6 +110,4 @@ class _Lanes:
         return self.rooms[-1]
 
     def name(self, hint: str) -> str:
-        name = fresh_name(hint, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(hint, self.taken)

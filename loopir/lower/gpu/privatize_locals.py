@@ -80,7 +80,7 @@ def _divided(alloc: Alloc) -> bool:
         return False
     for p in leaf_paths(alloc.body):
         over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
-        written = (p.stmt.buffer,) if isinstance(p.stmt, Store) else p.stmt.buffers
+        written = p.stmt.buffers
         if alloc.buffer in written and any(x.kind in _axes_of(alloc) and x.var not in over for x in p.loops):
             return True
     return False
@@ -227,7 +227,7 @@ def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
     for s, known in statements_known(alloc.body, within):
         if not isinstance(s, Store | Reduce):
             continue
-        if alloc.buffer in ((s.buffer,) if isinstance(s, Store) else s.buffers):
+        if alloc.buffer in s.buffers:
             yield _Element(s.at, s.at, known.here, axes[s.label])
         for n in nodes(s):
             if isinstance(n, Load) and n.buffer.name == name:

@@ -34,13 +34,13 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.traverse.walk import (
     free_vars,
-    fresh_name,
     leaf_paths,
     leaf_writes,
     map_body,
     map_stmts,
     rebuild,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.target import Target
@@ -155,6 +155,4 @@ class _Lanes:
         return begin if simplify(begin % width, self.ctx) == Int(0) else None
 
     def name(self, hint: str) -> str:
-        name = fresh_name(hint, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(hint, self.taken)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Buffer, Func, Loop, Store
+from loopir.ir.grammar import AXES, Buffer, Func, Loop
 from loopir.ir.traverse.walk import (
     StmtPath,
     allocated_buffers,
@@ -89,7 +89,7 @@ def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[StmtPa
     near = leaf_paths_in(func, nests_declaring(stage))
     labelled = tuple(p for p in near if p.stmt.label == stage)
     found = labelled or tuple(
-        p for p in leaf_paths_in(func, nests_touching(stage)) if any(b.name == stage for b in written_buffers(p))
+        p for p in leaf_paths_in(func, nests_touching(stage)) if any(b.name == stage for b in p.stmt.buffers)
     )
     if not found:
         labels = [p.stmt.label for p in leaf_paths_of(func)]
@@ -110,12 +110,6 @@ def find_buffer(func: Func, name: str) -> Buffer:
 def all_buffers(func: Func) -> tuple[Buffer, ...]:
     """The arguments in order, then the allocations in textual order."""
     return (*(a.buffer for a in func.args), *allocated_buffers(func))
-
-
-def written_buffers(place: StmtPath) -> tuple[Buffer, ...]:
-    """The buffers that the statement at `place` writes."""
-    stmt = place.stmt
-    return (stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers
 
 
 def join_names(names: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ from loopir.ir.layout.layouts import strides_of
 from loopir.ir.printer import text
 from loopir.ir.traverse.memo import cache_of, memoized
 from loopir.ir.traverse.walk import StmtPath, free_vars, nests, nodes, statements
-from loopir.schedule.core.find import find_stage, written_buffers
+from loopir.schedule.core.find import find_stage
 
 FMA = "fma"
 """A product and a sum, rounded once: one instruction, though it has a rounding of its own."""
@@ -91,10 +91,10 @@ def stage_accesses(func: Func, stage: str) -> tuple[StageAccess, ...]:
 def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
     s = place.stmt
     around = [loop.var for loop in place.loops]
-    values = (s.value,) if isinstance(s, Store) else s.values
+    values = s.values
     for load in dict.fromkeys(n for v in (*values, *s.at) for n in nodes(v) if isinstance(n, Load)):
         yield replace(_touch(load.buffer, load.at, False, around, ctx), by=_taken_by(s).get(load, ""))
-    for b in written_buffers(place):
+    for b in place.stmt.buffers:
         yield _touch(b, s.at, True, around, ctx)
 
 
@@ -102,7 +102,7 @@ def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
 def _taken_by(s: Store | Reduce) -> Mapping[Load, str]:
     """By element that `s` reads the one operation that takes it, "" if there are several."""
     found: dict[Load, str] = {}
-    operations = (n for v in ((s.value,) if isinstance(s, Store) else s.values) for n in nodes(v) if isinstance(n, Op))
+    operations = (n for v in s.values for n in nodes(v) if isinstance(n, Op))
     for n in operations:
         for x in map(_converted, n.args):
             if isinstance(x, Load):

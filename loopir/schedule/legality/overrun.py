@@ -115,7 +115,7 @@ def require_harmless_overrun(func: Func, loop: Loop, padded: Index) -> None:
     for s, here in _stores(loop.body, known):
         if s.label in kept:
             continue
-        for b in (s.buffer,) if isinstance(s, Store) else s.buffers:
+        for b in s.buffers:
             _require_inside(loop, s.label, b, s.at, here)
             if b.name not in own:
                 _require_unseen(func, loop, b, s)

@@ -46,7 +46,7 @@ from loopir.ir.traverse.walk import (
     rewrite,
     taken_names,
 )
-from loopir.schedule.core.find import find_stage, join_names, written_buffers
+from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.core.naming import Renaming, new_names, rename_symbols
 from loopir.schedule.legality.effects import reads
 from loopir.schedule.legality.refusal import refusal
@@ -209,7 +209,7 @@ def require_outlived(shells: Iterable[Loop | Cond], over: set[str], loop: str) -
 
 
 def _writes_of_others(start: Stmt, reduce: Reduce) -> set[str]:
-    return {b.name for p in leaf_paths((start,)) if p.stmt is not reduce for b in written_buffers(p)}
+    return {b.name for p in leaf_paths((start,)) if p.stmt is not reduce for b in p.stmt.buffers}
 
 
 def _delayed(func: Func, fold: Fold) -> Clash | None:

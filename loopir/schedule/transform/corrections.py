@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from loopir.analysis.dataflow.correction import Correction, NoCorrection, correction, number
 from loopir.analysis.dataflow.correction_symbolic import propose
-from loopir.analysis.dataflow.definitions import Definition, inlined, loads_of, may_select, nodes_of
+from loopir.analysis.dataflow.definitions import Definition, inlined, may_select, nodes_of
 from loopir.arith.signs import is_nonnegative
 from loopir.errors import ScheduleError
 from loopir.intrinsics.ops import compare as compare
@@ -44,7 +44,6 @@ from loopir.ir.traverse.walk import (
     free_vars,
     leaf_paths,
     loaded_buffers,
-    nodes,
     rebuild,
     statements,
     stored_buffers,
@@ -166,7 +165,7 @@ class _Corrected:
         out: Body = ()
         more: list[Buffer] = []
         terms = tuple(inlined(x, self.stale) for x in s.values)
-        left = sorted({n for x in terms for n in loads_of(x)} & (self.opaque | self.stale.keys()))
+        left = sorted({n for x in terms for n in loaded_buffers(x)} & (self.opaque | self.stale.keys()))
         if left:
             going = join_names(sorted(self.going))
             raise ScheduleError(
@@ -196,7 +195,7 @@ class _Corrected:
         self.stale[name] = Definition(s, frozenset(x.var for x in p.loops))
 
     def correction_of(self, s: Reduce, terms: tuple[Value, ...]) -> Correction | None:
-        what = join_names(sorted({n for t in terms for n in loads_of(t)} & self.going))
+        what = join_names(sorted({n for t in terms for n in loaded_buffers(t)} & self.going))
         try:
             found = correction(s.monoid, terms, self.going, self.nonnegative, propose)
         except NoCorrection as why:
@@ -244,9 +243,9 @@ class _Corrected:
         for s in statements(block):
             if isinstance(s, Store | Reduce):
                 moving |= stored_buffers(s) if loaded_buffers(s) & moving else set()
-                asked = set[str]().union(*(loads_of_index(ix) for ix in s.at))
+                asked = set[str]().union(*(loaded_buffers(ix) for ix in s.at))
             else:
-                asked = loads_of_index(s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else Int(0))
+                asked = loaded_buffers(s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else Int(0))
             if late := sorted(asked & moving):
                 raise ScheduleError(
                     f"what is done in a block depends on {join_names(late)}, which goes on "
@@ -349,7 +348,7 @@ class _Corrected:
                 continue
             if not any(name in loaded_buffers(p.stmt) for body in self.blocks for p in leaf_paths(body)):
                 continue
-            sources = loads_of(s.values[0])
+            sources = loaded_buffers(s.values[0])
             if self.neutral_terms(name, sources, float(nothing.value), float(nothing.value)):
                 continue  # the program sees to it
             if not self.neutral_terms(name, sources, float(nothing.value), 0.0):
@@ -381,7 +380,7 @@ class _Corrected:
 
         return tuple(visit(s) for s in body) if finite else body  # pyright: ignore[reportReturnType]
 
-    def neutral_terms(self, name: str, sources: set[str], nothing: float, now: float) -> bool:
+    def neutral_terms(self, name: str, sources: frozenset[str], nothing: float, now: float) -> bool:
         """Whether all folds of the blocks fold nothing in where `sources` are `nothing` and fold `name` is `now`."""
         rng = random.Random(3)
         made: dict[str, Definition] = {}
@@ -392,7 +391,7 @@ class _Corrected:
                     made[s.buffer.name] = Definition(s, frozenset(x.var for x in p.loops))
                 continue
             values = tuple(inlined(v, made) for v in s.values)
-            if not any(loads_of(v) & {name} for v in values):
+            if not any(loaded_buffers(v) & {name} for v in values):
                 continue
             for _ in range(4):
                 some: dict[object, float] = {}
@@ -411,11 +410,6 @@ class _Corrected:
                 if terms != [float(c.value) for c in s.monoid.identity]:
                     return False
         return True
-
-
-def loads_of_index(n: Node) -> set[str]:
-    """The buffers that an index or a condition loads from."""
-    return {x.buffer.name for x in nodes(n) if isinstance(x, Load)}
 
 
 def _buffer(s: Reduce, name: str) -> Buffer:

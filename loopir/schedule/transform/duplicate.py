@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Loop, Not, Reduce, Stmt, Store
+from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Not, Reduce, Stmt, Store
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.walk import leaf_paths, loaded_buffers, map_stmts, replace, rewrite, statements, stored_buffers
 from loopir.schedule.core.find import find_loop, join_names
@@ -55,9 +55,7 @@ def duplicated(func: Func, loop: Loop, nests: Sequence[Loop]) -> tuple[Func, lis
         wanted |= more
     _require_copies(func, rest, nests, wanted)
     taken = UsedNames.of(func)
-    buffers = {
-        b.name: b for x in nests for p in leaf_paths(x.body) for b in _stored_buffers(p.stmt) if b.name in wanted
-    }
+    buffers = {b.name: b for x in nests for p in leaf_paths(x.body) for b in p.stmt.buffers if b.name in wanted}
     own = {name: replace(b, name=taken.name(name)) for name, b in sorted(buffers.items())}
     labels = {
         p.stmt.label: taken.label(p.stmt.label)
@@ -78,10 +76,6 @@ def duplicated(func: Func, loop: Loop, nests: Sequence[Loop]) -> tuple[Func, lis
     first, others = level[0], {id(s) for s in level[1:]}
     func = replace(func, body=rewrite(func.body, lambda s: body if s is first else () if id(s) in others else None))
     return func, [find_loop(func, x.var) for x in nests]
-
-
-def _stored_buffers(s: Store | Reduce) -> tuple[Buffer, ...]:
-    return s.buffers if isinstance(s, Reduce) else (s.buffer,)
 
 
 def _require_copies(func: Func, rest: Body, nests: Sequence[Loop], wanted: set[str]) -> None:

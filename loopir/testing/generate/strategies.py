@@ -43,7 +43,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.ops import MONOIDS, REGISTRY
-from loopir.ir.traverse.walk import free_vars, fresh_name
+from loopir.ir.traverse.walk import free_vars, fresh_name, take_name
 from loopir.ir.verify.verify import evaluate, verify
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.expressions import Expressions, Plan, all_in, reads_memory
@@ -190,9 +190,7 @@ class _Builder(Expressions):
     # ------------------------------------------------------------ declarations
 
     def name(self, hint: str) -> str:
-        name = fresh_name(hint, self.taken)
-        self.taken.add(name)
-        return name
+        return take_name(hint, self.taken)
 
     def dtype(self) -> DType:
         return self.pick(*self.plan.dtypes)

@@ -37,7 +37,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.ops import REGISTRY
-from loopir.ir.traverse.walk import fresh_name
+from loopir.ir.traverse.walk import fresh_name, take_name
 from loopir.ir.verify.verify import verify
 
 T = TypeVar("T")
@@ -134,8 +134,7 @@ class _Tiny:
         return self.draw(st.integers(0, one_in - 1)) == one_in - 1
 
     def name(self, hint: str) -> str:
-        self.taken.add(name := fresh_name(hint, self.taken))
-        return name
+        return take_name(hint, self.taken)
 
     # ------------------------------------------------------------ declarations
 

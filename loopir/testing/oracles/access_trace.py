@@ -185,7 +185,7 @@ class Run:
             values = s.values if isinstance(s, Reduce) else (s.value,)
             found = self.value(s, lane, [self.hashed(v, lane, s.label) for v in values])
             self.made(found)
-            for b in s.buffers if isinstance(s, Reduce) else (s.buffer,):
+            for b in s.buffers:
                 old = self.access(b.name, at, lane, s.label, write=False, fold=fold) if fold else 0
                 pending.append((lane, b.name, at, (old + found) % (1 << 64)))
         self.time += 1

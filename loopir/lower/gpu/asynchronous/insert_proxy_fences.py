@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from loopir.ir.grammar import Barrier, Body, Fence, Func, InstrRegion, Kernel, Stmt, Store
+from loopir.ir.grammar import Barrier, Body, Fence, Func, InstrRegion, Kernel, Stmt
 from loopir.ir.instr.match_nest import match
 from loopir.ir.traverse.walk import leaf_paths, map_body, map_stmts, rewrite, statements
 from loopir.lower.target import Target
@@ -36,7 +36,7 @@ def _needs_fences(kernel: Kernel) -> bool:
         operands = (found.operands[a.buffer.name].buffer for a in s.fn.meaning.args if a.access == "in")
         read |= {b.name for b in operands if b.scope == "shared"}
     ordinary = (p.stmt for p in leaf_paths(kernel.body) if not any(_writes_by_itself(s) for s in p.around))
-    written = ((s.buffer,) if isinstance(s, Store) else s.buffers for s in ordinary)
+    written = (s.buffers for s in ordinary)
     return any(b.name in read for bs in written for b in bs)
 
 

@@ -63,6 +63,7 @@ from loopir.ir.traverse.walk import (
     rewrite,
     statements,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import transaction_bytes
@@ -206,8 +207,7 @@ class _RolePlan:
         return Buffer(self.named(hint), (Int(count),), uint64, "shared")
 
     def named(self, hint: str) -> str:
-        self.taken.add(name := fresh_name(hint, self.taken))
-        return name
+        return take_name(hint, self.taken)
 
     def whose(self, t: _RoleRing) -> Stmt | None:
         """Where turns are those of one warpgroup or another, what has those of one; None where all have each together.

@@ -119,7 +119,7 @@ def _reached(func: Func, s: Store | Reduce, part: Node, function: Op) -> str | N
     that to 16 bits."""
     if any(x == part for v in (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) for x in nodes(v)):
         raise _refused(function, f"where {s.label} stores, or starts from")
-    values = (s.value,) if isinstance(s, Store) else s.values
+    values = s.values
     if _are_rounded(values, part, function):
         return None
     name = (s.buffer if isinstance(s, Store) else s.buffers[0]).name

@@ -290,7 +290,7 @@ def _runs_inside(site: CacheSite, place: StmtPath) -> bool:
 def _reads(site: CacheSite, place: StmtPath, name: str) -> list[RegionAccess]:
     """What the stage reads of the buffer, where that can be redirected."""
     s, whole = place.stmt, _runs_inside(site, place)
-    values = (s.value,) if isinstance(s, Store) else s.values
+    values = s.values
     starts = (*s.at, *((s.init or ()) if isinstance(s, Reduce) else ())) if whole else ()
     found = loads(values, name, lambda: site.inside(place).here) + loads(starts, name, lambda: site.starting(place))
     if not found:

@@ -41,7 +41,7 @@ from loopir.ir.traverse.walk import (
     substitute,
     taken_names,
 )
-from loopir.schedule.core.find import find_stage, written_buffers
+from loopir.schedule.core.find import find_stage
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.widening import may_touch_more, require_apart_at_once, require_inside_shapes
 from loopir.schedule.schedule import primitive
@@ -120,7 +120,7 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     refuses: cache_write("a", "local")          # a reads a in the same nest
     """
     found = find_stage(func, stage)
-    buffers = written_buffers(found[0])
+    buffers = found[0].stmt.buffers
     site = find_site(func, stage, at, [b.name for b in buffers])
     s = site.place.stmt
     _require_no_threads(site)

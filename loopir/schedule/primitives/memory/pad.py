@@ -61,7 +61,7 @@ from loopir.ir.traverse.walk import (
     substitute,
 )
 from loopir.schedule.core.facts import Facts
-from loopir.schedule.core.find import find_loop, find_stage, join_names, written_buffers
+from loopir.schedule.core.find import find_loop, find_stage, join_names
 from loopir.schedule.legality.loop_kinds import IN_ORDER, require_lanes_apart
 from loopir.schedule.schedule import primitive
 
@@ -177,7 +177,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         if free_vars(c) & over:
             _require_identity(place.stmt, c, known, copies, value, around)
     goes_on = isinstance(place.stmt, Reduce) and place.stmt.init is None
-    held = {b.name: _copy(func, b, place.stmt) for b in written_buffers(place)} if free and goes_on else {}
+    held = {b.name: _copy(func, b, place.stmt) for b in place.stmt.buffers} if free and goes_on else {}
     new = _fill_copies(new, copies | held, value)
     if held:
         _require_begun(new, place.stmt)
@@ -250,7 +250,7 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
 
     `fold` goes on with what is there, and is left aside.
     """
-    writers = [p for p in leaf_paths_of(func) if b in written_buffers(p) and p.stmt is not fold]
+    writers = [p for p in leaf_paths_of(func) if b in p.stmt.buffers and p.stmt is not fold]
     if len(writers) != 1:
         return None
     (place,) = writers
@@ -328,7 +328,7 @@ def _require_inside(stmt: Store | Reduce, there: Known) -> None:
     """Refuse if the stage, without its guards, may leave a buffer, as it starts, too."""
     loads = [n for n in nodes(stmt) if isinstance(n, Load)]
     starting = {n for v in (stmt.init or () if isinstance(stmt, Reduce) else ()) for n in nodes(v)}
-    targets = [(b, stmt.at) for b in ((stmt.buffer,) if isinstance(stmt, Store) else stmt.buffers)]
+    targets = [(b, stmt.at) for b in stmt.buffers]
     read = [(n.buffer, n.at, there.start if n in starting else there.here) for n in loads]
     for verb, found in (("reads", read), ("writes", [(b, at, there.start) for b, at in targets])):
         for b, at, known in found:
@@ -402,7 +402,7 @@ def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: 
 
     That is how copies out are, and what the solver need not be asked.
     """
-    names = {b.name for b in written_buffers(place)}
+    names = {b.name for b in place.stmt.buffers}
     controls = (s.extent if isinstance(s, Loop) else s.cond for s in statements(func.body) if isinstance(s, Loop | If))
     if names & {a.buffer.name for a in func.args} or any(names & loaded_buffers(c) for c in controls):
         return False
@@ -411,7 +411,7 @@ def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: 
         own = {s.var for s in p.around[start:] if isinstance(s, Loop)}
         terms = [t for c, held in p.conds() if held for t in conjuncts(c) if is_affine_visible(t)]
         found = [n.at for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name in names]
-        for at in (*found, *((p.stmt.at,) if names & {b.name for b in written_buffers(p)} else ())):
+        for at in (*found, *((p.stmt.at,) if names & {b.name for b in p.stmt.buffers} else ())):
             other = {v: f"{v}'" for v in own}  # another instance, where it is the stage itself
             there = {v: Var(name) for v, name in other.items()}
             moved = (
@@ -440,7 +440,7 @@ def _shift_term(term: Cond, at: Sequence[Index], to: Sequence[Index]) -> Cond:
 def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> None:
     """Refuse if the instances where `dropped` does not hold write an element that another instance touches."""
     stmt = place.stmt
-    names = {b.name for b in written_buffers(place)}
+    names = {b.name for b in place.stmt.buffers}
     if seen := sorted(names & {a.buffer.name for a in func.args}):
         reason = (
             f"where {join_names(text(c) for c in dropped)} does not hold, {stmt.label} would write {join_names(seen)}"

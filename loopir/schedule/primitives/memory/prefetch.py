@@ -10,7 +10,7 @@ from loopir.analysis.dependence.access import is_affine_visible
 from loopir.arith.simplify import EMPTY, poly, simplify
 from loopir.arith.simplify_func import context_at
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Alloc, Body, Func, Index, Int, Load, Loop, Prefetch, Store, Var
+from loopir.ir.grammar import AXES, Alloc, Body, Func, Index, Int, Load, Loop, Prefetch, Var
 from loopir.ir.layout.layouts import offset
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
@@ -24,7 +24,7 @@ from loopir.ir.traverse.walk import (
     statements,
     substitute,
 )
-from loopir.schedule.core.find import PAST, find_buffer, find_loop, find_stage, join_names, written_buffers
+from loopir.schedule.core.find import PAST, find_buffer, find_loop, find_stage, join_names
 from loopir.schedule.core.naming import UsedNames
 from loopir.schedule.core.queries import loop_stride
 from loopir.schedule.schedule import primitive
@@ -190,9 +190,9 @@ def _wanted(func: Func, place: StmtPath, buffer: str, loop: Loop) -> Iterable[_W
             f"{b.name} lives for one iteration of {loop.var!r}: another has another one",
             loop=loop.var, suggestion="a loop inside its allocation",
         )  # fmt: skip
-    values = (s.value,) if isinstance(s, Store) else s.values
+    values = s.values
     found = [x for v in values for x, _ in guarded_loads(v) if x.buffer.name == b.name]
-    found += [Load(x, s.at) for x in written_buffers(place) if x.name == b.name]
+    found += [Load(x, s.at) for x in place.stmt.buffers if x.name == b.name]
     if not found:
         raise ScheduleError(f"{s.label} does not use {b.name}", suggestion="a buffer that it reads or writes")
     return [_wanted_lines(func, place, x, loop) for x in found]

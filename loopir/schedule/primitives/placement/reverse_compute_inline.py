@@ -311,8 +311,7 @@ def _maker(func: Func, consumer: Store | Reduce) -> StmtPath:
 
 
 def _written(place: StmtPath) -> list[str]:
-    stmt = place.stmt
-    return [stmt.buffer.name] if isinstance(stmt, Store) else [b.name for b in stmt.buffers]
+    return [b.name for b in place.stmt.buffers]
 
 
 def _unit_loops_gone(func: Func, names: list[str]) -> Func:

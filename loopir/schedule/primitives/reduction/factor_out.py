@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loopir.analysis.dataflow.definitions import Definition, loads_of
+from loopir.analysis.dataflow.definitions import Definition
 from loopir.analysis.dataflow.normalization import is_normalized_power
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import statements_in
@@ -86,7 +86,7 @@ def factor_out(func: Func, stage: str) -> Func:
     rest: Factors = []
     new: dict[str, Store] = {}
     for power, v in _factors(s.values[0]):
-        if _is_fixed(v, s) and not loads_of(v) & stored_buffers(_fold_loop(fold)):
+        if _is_fixed(v, s) and not loaded_buffers(v) & stored_buffers(_fold_loop(fold)):
             common.append((power, v))
             continue
         rest.append((power, v))
@@ -254,7 +254,7 @@ def _split(func: Func, fold: Fold, producer: _Producer) -> tuple[Factors, Factor
     left: Factors = []
     for power, u in _factors(_exact(func, producer.place, producer.store.value)):
         seen = None if isinstance(u, Const) else Definition(replace(producer.store, value=u), own).at(producer.load.at)
-        fixed = seen is not None and _is_fixed(seen, fold.reduce) and not loads_of(u) & written
+        fixed = seen is not None and _is_fixed(seen, fold.reduce) and not loaded_buffers(u) & written
         if seen is None or not fixed or not _is_as_stored(func, fold, producer, u):
             left.append((power, u))
         else:
@@ -268,7 +268,7 @@ def _is_as_stored(func: Func, fold: Fold, producer: _Producer, factor: Value) ->
     buffer, label = producer.store.buffer.name, producer.store.label
     alloc = next(x for x in producer.place.around if isinstance(x, Alloc) and x.buffer.name == buffer)
     shared = {x.var for x in producer.place.loops} & {x.var for x in fold.place.loops}
-    same = free_vars(factor).isdisjoint(shared) and loads_of(factor).isdisjoint(stored_buffers(alloc))
+    same = free_vars(factor).isdisjoint(shared) and loaded_buffers(factor).isdisjoint(stored_buffers(alloc))
     if same or shared.isdisjoint(x.var for x in loops(alloc.body)):
         return True
     touched = [(s, a) for s in statements_in(func, nests_touching(buffer)) for a in s.accesses if a.buffer == buffer]

@@ -10,7 +10,7 @@ from loopir.ir.grammar import Alloc, Func, Load, Loop, Monoid, Op, Reduce, Store
 from loopir.ir.ops import MONOIDS, REGISTRY, Intrinsic
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import StmtPath, free_vars, replace, replace_stmt
-from loopir.schedule.core.find import find_stage, join_names, written_buffers
+from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.schedule import primitive
 
 Terms = list[tuple[bool, Value]]
@@ -88,7 +88,7 @@ def fold_into_reduce(func: Func, stage: str) -> Func:
 
 def _unseen_loops(place: StmtPath) -> tuple[str, ...]:
     """The loops around a statement that its element does not depend on, inside the memory that it writes."""
-    buffers = written_buffers(place)
+    buffers = place.stmt.buffers
     seen = frozenset[str]().union(*map(free_vars, place.stmt.at))
     out: list[str] = []
     for s in place.around:
