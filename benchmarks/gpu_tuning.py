@@ -28,6 +28,7 @@ from typing import Any
 import tables
 from gpu_wide import off, several, tensors
 from loopir.schedules.auto import choose_by_formula
+from loopir.schedules.tuning.measure import ask_worker
 from loopir.schedules.tuning.records import canonical
 from wide_programs import FAMILIES, Program
 
@@ -40,6 +41,7 @@ SEED = 25
 MOST_BYTES, LEAST_BYTES = 96 << 20, 1 << 20
 """Of the inputs of a program: what is larger takes too long to copy, and what is smaller measures a launch."""
 ROUNDS = 21
+TWICE = 'def f(x: "float32[1]", y: "out float32[1]"):\n    y[0] = x[0] * 2.0\n'
 
 
 def drawn(names: tuple[str, ...], count: int) -> list[Program]:
@@ -67,11 +69,16 @@ def alone(folder: str) -> Iterator[None]:
 
 
 class OneAtATime(Executor):
-    """Compiles what a question holds, then has it answered while no other process measures."""
+    """Compiles what a question holds, then has it answered while no other process measures.
+
+    The process that answers, and its context on the GPU, are made before.
+    """
 
     def __init__(self, folder: str, arch: str) -> None:
         self.folder, self.arch, self.seen = folder, arch, set[str]()
         self._max_workers = 1
+        job = {"program": "", "reference": TWICE, "sizes": [], "target": "cuda", "arch": None, "threads": None}
+        ask_worker({**job, "tolerance": 1e-6, "what": "check", "nests": [], "rounds": 1}, 60.0)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         job: Mapping[str, Any] = args[0]
@@ -113,10 +120,9 @@ def measured(number: int, counts: tuple[int, int], budget: float, folder: str) -
         gpu = lp.local_machine()
         arch = gpu.arch if gpu is not None else "sm_90a"
         s = canonical(program.schedule())
+        executor = OneAtATime(folder, arch)
         begun = time.monotonic()
-        found = schedules.tune(
-            s, "cuda", "quick", budget_s=budget, executor=OneAtATime(folder, arch), database=folder, progress=False
-        )
+        found = schedules.tune(s, "cuda", "quick", budget_s=budget, executor=executor, database=folder, progress=False)
         row |= {"choice": found.name, "spent": time.monotonic() - begun, "measured": found.measured}
         row["lost"] = [f"{name}: {outcome}: {said}" for name, outcome, _, said in found.rows if outcome != "ok"]
         ratios = [r for _, outcome, r, _ in found.rows if outcome == "ok"]
