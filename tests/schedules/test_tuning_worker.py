@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from loopir.schedules.tuning.worker import Bench, answer
 from test_tuning_measure import SHORT, SPLIT, TWICE, job
 
@@ -27,3 +29,14 @@ def test_what_is_updated_is_as_at_first_for_every_call() -> None:
     run()
     run()
     assert answer(job("check", text, reference=text))["outcome"] == "ok"
+
+
+def test_all_candidates_write_the_same_arrays_and_none_passes_by_what_another_wrote() -> None:
+    bench = Bench(job("check"))
+    bench.ready(TWICE)
+    assert (bench.out[0] == bench.wanted[0]).all()
+    with pytest.raises(ValueError, match=r"1 elements of y are wrong: at \[63\]"):
+        bench.ready(SHORT)
+    bench.ready(SPLIT)
+    assert (bench.out[0] == bench.wanted[0]).all()
+    assert all(not np.shares_memory(bench.out[0], x) for x in bench.wanted)
