@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import loopir as lp
 
+from .nest_queries import if_legal, step
+
 STEEPEST = 4
 """The largest shift and skew that are tried: how far a sweep reaches, or twice that."""
 
@@ -19,7 +21,12 @@ def time_tiled(s: lp.Schedule, sweeps: int = 8, rows: int = 32) -> lp.Schedule:
     A nest of another form, or one whose dependences no shift or skew up to STEEPEST turns forward, stays as it is.
     """
     tiled = _tiled(s, sweeps, rows)
-    return s if tiled is None else _inner_tiles(*tiled)
+    if tiled is None:
+        return s
+    s, (time, row, *_) = tiled
+    for loop in (time, row):  # inner tiles need no guards
+        s = if_legal(s, "partition", loop)
+    return s
 
 
 def time_tiled_gpu(s: lp.Schedule, sweeps: int = 8, rows: int = 32, threads: int = 128) -> lp.Schedule:
@@ -30,18 +37,18 @@ def time_tiled_gpu(s: lp.Schedule, sweeps: int = 8, rows: int = 32, threads: int
     tiled = _tiled(s, sweeps, rows)
     if tiled is None:
         return s
-    s, time, row = tiled
-    s = s.wavefront(f"{time}_o", f"{row}_o").bind(f"{time}_o", "blockIdx.x")
-    inner = s.loops().index(f"{row}_i") + 1
+    s, (time, row, _, row_in_tile) = tiled
+    s = s.wavefront(time, row).bind(time, "blockIdx.x")
+    inner = s.loops().index(row_in_tile) + 1
     for column in dict.fromkeys(s.loops(stage)[inner] for stage in s.stages if len(s.loops(stage)) > inner):
-        apart = s.split(column, threads, names=(f"{column}_o", f"{column}_i"))
-        if apart.why("bind", f"{column}_i", "threadIdx.x") is None:
-            s = apart.bind(f"{column}_i", "threadIdx.x")
+        split, (_, thread) = step(s, "split", column, threads)
+        if split.why("bind", thread, "threadIdx.x") is None:
+            s = split.bind(thread, "threadIdx.x")
     return s
 
 
-def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, str, str] | None:
-    """`s` in tiles of time and rows, and the names of these loops."""
+def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, tuple[str, ...]] | None:
+    """`s` in tiles of time and rows, and the loops over tiles, then those in them."""
     time = s.loops()[0]
     fused = _one_sweep(s, time)
     if fused is None:
@@ -50,7 +57,7 @@ def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, str, st
     for factor in range(1, STEEPEST + 1):
         t = s.skew(time, row, factor)
         if t.why("tile", time, row, sweeps, rows) is None:
-            return t.tile(time, row, sweeps, rows), time, row
+            return step(t, "tile", time, row, sweeps, rows)
     return None
 
 
@@ -66,11 +73,3 @@ def _one_sweep(s: lp.Schedule, time: str) -> tuple[lp.Schedule, str] | None:
             return None
         s = s.fuse_loops(first, other, shift=shift, tail="guard")
     return s, first
-
-
-def _inner_tiles(s: lp.Schedule, time: str, row: str) -> lp.Schedule:
-    """The tiles that need no guards, apart."""
-    for loop in (f"{time}_o", f"{row}_o"):
-        if loop in s.loops() and s.why("partition", loop) is None:
-            s = s.partition(loop)
-    return s
