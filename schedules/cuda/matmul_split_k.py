@@ -11,7 +11,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import extent, reader, step
+from ..common.nest_queries import extent, made_by, reader, step
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
@@ -53,8 +53,7 @@ def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Sc
     each = length // parts if exact else -(-length // (parts * depth)) * depth
     s, (part, _) = step(s, "split", c.reduced, each, **({"tail": "exact"} if exact else {}))
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
-    s = s.reorder(part, *free).rfactor(stage, part)
-    (partial,) = (x for x in s.stages if x.startswith(f"{stage}_rf"))
+    s, partial = made_by(s.reorder(part, *free), "rfactor", stage, part)
     own = s.loops(stage)
     return s.reorder(*own[1:], own[0]), partial
 
