@@ -89,6 +89,9 @@ class Machine:
     product_latency: float = 46.0
     """Cycles from a product of a warp on tensor cores to the next that adds to its sums, whose operands are loaded from
     shared memory in between (measured on an H200: benchmarks/notes/few_rows.md)."""
+    shared_load_latency: float = 14.0
+    """Cycles that a warp waits for a load from shared memory, of which several are in flight together, beside those
+    that the load takes of the memory (measured on an H200: benchmarks/notes/gpu_matmul.md)."""
     round_latency: float = 260.0
     """Cycles from a barrier of a block to the next beside what is done between (the same)."""
     launch: float = 2.2e-6

@@ -7,6 +7,7 @@ instructions, tensor cores, and the bytes in flight that its threads can keep up
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
@@ -21,6 +22,8 @@ from loopir.show.plot import plot
 from loopir.show.units import seconds as time_of, si
 from loopir.witness import page
 
+SCHEDULERS = 4
+"""Parts of a processor, each of which issues an instruction of one of its warps in a cycle."""
 OVERHEAD = 2.0
 """Instructions for each load and store: itself, and what comes to a lane of addresses, conversions and control."""
 
@@ -175,9 +178,9 @@ def _seconds(
     `waiting` is what threads wait for bytes and then take to work on them, of which only as much is done at once as
     blocks are there to do it.
     """
-    waves = w.blocks / (gpu.processors * resident)
     busy = _busy(w, gpu)
-    tail = -(-w.blocks // (gpu.processors * resident)) / waves if waves >= 1.0 else 1.0
+    each = w.blocks / gpu.processors
+    tail = math.ceil(each) / each if each >= 1.0 else 1.0
     cache = 0.0
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
@@ -189,22 +192,39 @@ def _seconds(
     issued = w.issued + OVERHEAD * w.accesses
     shared = sum(m.taken for m in w.of("shared"))
     rate = gpu.processors * gpu.clock * busy
-    instructions = tail * issued / (rate * gpu.lanes)
-    waited = gpu.latency * max(1.0, loads, copies) if reads else 0.0
+    warps = -(-w.threads // 32)
+    instructions = tail * issued / (rate * gpu.lanes * min(1.0, resident * warps / SCHEDULERS))
+    asked, ahead = (gpu.latency * max(1.0, x) if reads else 0.0 for x in (loads, copies))
     banks = tail * shared / (rate * 128)
     turns = -(-w.blocks // (gpu.processors * resident))
-    chain = max(w.chains.values(), default=0.0) * gpu.product_latency + w.rounds * gpu.round_latency
+    block = _block_cycles(w, issued / gpu.lanes / max(1, w.blocks), shared / 128 / max(1, w.blocks), gpu)
     return {
         "memory": gpu.memory_seconds(*memory),
         "cache": cache / (gpu.l2_bandwidth * busy),
-        "latency": waited,
+        "latency": max(asked, ahead),
         "instructions": instructions,
-        "waiting": waited + max(turns * chain / gpu.clock, (instructions + banks) / resident) if reads else 0.0,
+        "waiting": max(ahead, asked + turns * block / gpu.clock) if reads else 0.0,
         "first cache": tail * w.lines / rate,
         "shared memory": banks,
         "atomics": _atomic_seconds(w, sizes, gpu),
         "tensor cores": tail * _tensor_seconds(w, gpu) / busy,
     }
+
+
+def _block_cycles(w: KernelWork, issue: float, banks: float, gpu: Machine) -> float:
+    """What a block takes that has a processor for itself, whose instructions take `issue` cycles of all its parts, and
+    whose accesses take `banks` of shared memory.
+
+    A warp does one thing after the other: it issues its instructions, waits for what it loads from shared memory, with
+    the warps of the other parts of the processor, and for its products on tensor cores. Of several warps in a part one
+    computes while another waits.
+    """
+    warps = -(-w.threads // 32)
+    beside = min(1.0, SCHEDULERS / warps)
+    chain = max(w.chains.values(), default=0.0) * gpu.product_latency + w.rounds * gpu.round_latency
+    loads = w.shared_loads / max(1, w.blocks * w.threads)
+    alone = beside * (issue * SCHEDULERS / min(warps, SCHEDULERS) + banks) + loads * gpu.shared_load_latency
+    return max(issue * SCHEDULERS / min(warps, SCHEDULERS), banks, alone, chain)
 
 
 def _atomic_seconds(w: KernelWork, sizes: Mapping[str, int], gpu: Machine) -> float:

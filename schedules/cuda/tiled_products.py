@@ -49,10 +49,14 @@ MADE_ROWS = 256
 """Rows of a product up to which its right operand may be made anew for each tile of them."""
 SIMT_TILES = (64, 64), (64, 32)
 """Tiles of float32 products that are no whole tiles, on ordinary units."""
-SMALL_SIMT_TILES = ((64, 64), (4, 8)), ((64, 32), (4, 4)), ((32, 32), (4, 4))
+SMALL_SIMT_TILES = ((64, 64), (8, 4)), ((64, 32), (8, 4)), ((32, 32), (4, 4))
 """The same where there are few, each with the part of a thread."""
 DEEP, BUSY_WARPS = 1024, 16
 """Steps of sums that are long, and warps of a processor that keep it busy."""
+SIMT_BLOCKS = 4
+"""Blocks of such tiles for each processor, about, where sums are cut into parts."""
+LARGE_SIMT_TILE = (128, 64), (8, 8)
+"""The same where rows and columns fill one: more products for each load from shared memory."""
 NEARLY_SHORT = 24
 """How long rows or columns are at least that are worth a tile of 32, where there are several tiles."""
 SHORT_SIMT_TILES = ((32, 32), (4, 4)), ((32, 32), (4, 8))
@@ -260,19 +264,25 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     for block, part in small_tiles(sizes.rows, sizes.columns):
         options = {"block": block, "part": part}
         tiles = tile_count(sizes, options)
-        if known is None:
+        if options != known:
             recipes.append(partial(_with_epilogue, stage=stage, how=matmul_simt, options=options))
         if tiles <= processors and sizes.batch == 1:
             recipes += [
                 partial(_by_warps, stage=stage, how=matmul_simt_split, options=options | {"parts": n})
-                for n in part_counts(sizes.depth, 2 * processors // tiles)
+                for n in part_counts(sizes.depth, SIMT_BLOCKS * processors // tiles)
             ]
     return _cheapest_of(s, stage, recipes)
 
 
 def small_tiles(rows: int, columns: int) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
     """The small tiles that are worth trying for a product of float32, each with the part of a thread."""
-    return SHORT_SIMT_TILES if max(rows, columns) <= SHORT_SIMT_TILES[0][0][0] else SMALL_SIMT_TILES
+    if max(rows, columns) <= SHORT_SIMT_TILES[0][0][0]:
+        return SHORT_SIMT_TILES
+    (high, wide), _ = LARGE_SIMT_TILE
+    middle = SMALL_SIMT_TILES[0][0]
+    many = -(-rows // middle[0]) * -(-columns // middle[1]) >= lp.machine().processors
+    small = SMALL_SIMT_TILES[:-1] if many else SMALL_SIMT_TILES
+    return (*small, LARGE_SIMT_TILE) if rows >= high and columns >= wide else small
 
 
 def _with_epilogue(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], options: dict[str, Any]) -> lp.Schedule:
@@ -313,7 +323,7 @@ def filled_tile(s: lp.Schedule, c: Contraction) -> dict[str, tuple[int, int]] | 
     if rows is None or columns is None or c.batch or not is_float32(s, c) or min(rows, columns, depth or 0) < HIGH:
         return None
     tiles = [x for x in SIMT_TILES if -(-rows // x[0]) * -(-columns // x[1]) >= lp.machine().processors]
-    return {"block": tiles[0], "part": (4, tiles[0][1] // 8)} if tiles else None
+    return {"block": tiles[0], "part": SMALL_SIMT_TILES[0][1]} if tiles else None
 
 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:

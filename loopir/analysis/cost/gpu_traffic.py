@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loopir.analysis.cost.dead_stores import live_stores
 from loopir.analysis.cost.l2_reuse import Reference
-from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, distinct
+from loopir.analysis.cost.transactions import BANK_WORD, BANKS, SECTOR, WIDEST, distinct
 from loopir.errors import VerifyError
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -111,6 +112,8 @@ class KernelWork:
     """Bytes that asynchronous copies read, for which a block asks as far ahead as its shared memory has room."""
     chains: dict[str, float] = field(default_factory=dict[str, float])
     """By the buffer of the sums: the products on tensor cores that a warp makes one after the other."""
+    shared_loads: float = 0.0
+    """Loads of single lanes from shared memory, a vector being one."""
     rounds: float = 0.0
     """How often the threads of a block meet at a barrier."""
     references: list[Reference] = field(default_factory=list[Reference])
@@ -210,6 +213,8 @@ class _Counter:
 
     def __init__(self, work: KernelWork, rng: np.random.Generator, blocks: frozenset[str]) -> None:
         self.work, self.rng, self.blocks = work, rng, blocks
+        self.live: dict[str, float] = {}
+        """Of stores to registers of which some are never read, by label, the part that is."""
         self.barriers = 0
         """How many were met."""
 
@@ -227,10 +232,13 @@ class _Counter:
                 apart = bool(orelse) and bool(asked) and asked <= self.blocks
                 self.body(then, met.only(true, "0" if apart else ""))
                 self.body(orelse, met.only(~true, "1" if apart else ""))
-            case Alloc(_, body):
+            case Alloc(b, body):
+                if b.scope == "local":
+                    self.live |= live_stores(b.name, body, self.live)
                 self.body(body, met)
             case Store(_, b, at, value):
-                self.values((value, *at), met)
+                live = self.live.get(s.label, 1.0)
+                self.values((value, *at), met if live == 1.0 else replace(met, times=met.times * live))
                 self.access(b, [at], met, write=True)
             case Reduce(_, buffers, at, monoid, values):
                 fused = [v for c, v in zip(monoid.combine, values, strict=False) if _is(c, "+") and _is(v, "*")]
@@ -374,6 +382,8 @@ class _Counter:
         What is read before it goes on is what a thread `waits` for."""
         if b.scope not in ("global", "shared"):
             return
+        if b.scope == "shared" and not write:
+            met = replace(met, times=met.times / _alike_in_code(b, elements, met))
         moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
         width = met.run * b.dtype.bytes
         asked = met.lanes * b.dtype.bytes * len(elements)
@@ -393,6 +403,8 @@ class _Counter:
             if b.scope == "global" and elements[0]:
                 self.work.references.append(Reference(b.name, elements[0], total))
         self.work.accesses += asked / max(1, width)
+        if b.scope == "shared" and not write and waits:
+            self.work.shared_loads += asked / max(1, width)
         if b.scope == "global" and not write and not waits:
             self.work.copied += total
         elif b.scope == "global" and not write:
@@ -412,6 +424,13 @@ def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
             break
         times *= max(1.0, length)
     return max(times, _alike_unrolled(n, met))
+
+
+def _alike_in_code(b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample) -> float:
+    """How often code without loops loads the same elements of shared memory, which compilers load once."""
+    read = set[str]().union(*(free_vars(x) for at in elements for x in at))
+    alike = (n for x, n in met.around if x.kind == "unroll" and x.var not in read and b.name not in stored_buffers(x))
+    return max(1.0, prod(alike))
 
 
 def _alike_unrolled(n: Value | Cond | Index, met: _WarpSample) -> float:
@@ -501,12 +520,16 @@ def _lines_touched(addresses: Ints, active: Bools, width: int) -> Floats:
 
 
 def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
-    """Bytes that all banks could have moved in the passes that each warp needs: the most words of one bank."""
+    """Bytes that all banks could have moved in the passes that each warp needs: the most words of one bank, for every
+    part of the warp that makes 128 bytes."""
+    words_each = max(1, min(width, WIDEST) // BANK_WORD)
     first = addresses[active] // BANK_WORD
-    rows, words = np.broadcast_arrays(_SAMPLE[active][:, None], first[:, None] + np.arange(max(1, width // BANK_WORD)))
+    part = (_SAMPLE * words_each + np.arange(LANES) * words_each // LANES)[active]
+    rows, words = np.broadcast_arrays(part[:, None], first[:, None] + np.arange(max(1, width // BANK_WORD)))
     row, word = distinct(rows, words)
-    found = np.bincount(row * BANKS + word % BANKS, minlength=SAMPLES * BANKS)
-    return found.reshape(SAMPLES, BANKS).max(axis=1).astype(np.float64) * (BANKS * BANK_WORD)
+    found = np.bincount(row * BANKS + word % BANKS, minlength=SAMPLES * words_each * BANKS)
+    passes = found.reshape(SAMPLES, words_each, BANKS).max(axis=2).sum(axis=1)
+    return passes.astype(np.float64) * (BANKS * BANK_WORD)
 
 
 def _known(ix: Index, env: Mapping[str, Ints]) -> Ints:
