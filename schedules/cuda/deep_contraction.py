@@ -23,7 +23,7 @@ SIMT_TILE, SIMT_DEPTH = (128, 64), 32
 """Rows and columns of a block's tile of float32, and the steps of it that are in shared memory at a time."""
 DEEP = 256
 """Terms that a part has at least, and where parts of whole steps are looked for, of which multiple."""
-TILED = 32
+TILED = 2
 """Rows and columns from which on float32 is taken by tiles that are filled up."""
 STEP_CHOICES = 64, 32, 16, 8, 1
 FEW_RESULTS = 4

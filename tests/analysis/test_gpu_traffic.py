@@ -179,3 +179,39 @@ def f(x: "float32[256]", y: "out float32[256, 8]"):
 """)
     (w,) = counted(lp.Schedule(func))
     assert w.issued == 256 * 32
+
+
+def test_vectors_of_shared_memory_take_a_pass_for_every_eight_lanes() -> None:
+    """Lanes that want the same vector share it within a part of the warp only."""
+    source = """
+def f(A: "float32[128]", B: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        with alloc("float32[128]", scope="shared") as s:
+            for i in bind("threadIdx.x", 32):
+                for v in vectorize(4):
+                    s[i * 4 + v] = A[i * 4 + v]
+            for t in bind("threadIdx.x", 32):
+                with alloc("float32[4]", scope="local") as r:
+                    for v in vectorize(4):
+                        r[v] = s[t % {same} * 4 + v]
+                    B[t] = r[0] + r[1] + r[2] + r[3]
+"""
+    for same in (1, 8, 32):
+        (w,) = counted(lp.Schedule(lp.parse(source.format(same=same))))
+        (shared,) = w.of("shared")
+        assert shared.read_taken == 4 * 128, same
+        assert w.shared_loads == 32
+
+
+def test_elements_between_those_that_are_read_are_not_loaded() -> None:
+    source = """
+def f(A: "float32[256]", B: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for t in bind("threadIdx.x", 32):
+            with alloc("float32[9]", scope="local") as r:
+                for x in unroll(9):
+                    r[x] = A[t + x]
+                B[t] = r[0] + r[8]
+"""
+    (w,) = counted(lp.Schedule(lp.parse(source)))
+    assert w.moved["A"].read == pytest.approx(2 * 32 * 4)

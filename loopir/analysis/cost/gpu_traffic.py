@@ -403,11 +403,16 @@ class _Counter:
             if b.scope == "global" and elements[0]:
                 self.work.references.append(Reference(b.name, elements[0], total))
         self.work.accesses += asked / max(1, width)
-        if b.scope == "shared" and not write and waits:
-            self.work.shared_loads += asked / max(1, width)
-        if b.scope == "global" and not write and not waits:
+        if not write:
+            self.waited(b, met, asked, total, width, waits=waits)
+
+    def waited(self, b: Buffer, met: _WarpSample, asked: float, total: float, width: int, *, waits: bool) -> None:
+        """What threads have asked of `b`, and how much of it at once before they wait, where they do."""
+        if b.scope == "shared":
+            self.work.shared_loads += asked / max(1, width) if waits else 0.0
+        elif not waits:
             self.work.copied += total
-        elif b.scope == "global" and not write:
+        else:
             per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
             at_once = min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
             region = met.region or f"after {self.barriers}"
