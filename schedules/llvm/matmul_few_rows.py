@@ -62,4 +62,17 @@ def matmul_few_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
     for out in (x for x in (stage, *nests) if x != inner and x in s.stages):
         one, other = s.loops(out)[-2:]
         s = if_legal(if_legal(s, "reorder", other, one), "vectorize", one)
-    return parallel(s, inner, tile)
+    return parallel(_transposed_panel(s, panel, c.left.buffer, lanes), inner, tile)
+
+
+def _transposed_panel(s: lp.Schedule, panel: str, buffer: str, lanes: int) -> lp.Schedule:
+    """The copy of the left operand by tiles in registers, read by vectors along its rows and written by vectors across
+    them, on threads; as it is where its sides are no whole tiles."""
+    row, k = s.loops(panel)
+    if any((extent(s, x) or 1) % lanes for x in (row, k)):
+        return s
+    s, (rows, i) = step(s, "split", row, lanes, tail="exact")
+    s, (outer, j) = step(s, "split", k, lanes, tail="exact")
+    s, square = copied(s.reorder(outer, rows, j, i), panel, buffer, "local", rows)
+    across, along = s.loops(square)[-2:]
+    return parallel(s.vectorize(along).unroll(across).vectorize(i).unroll(j), panel, outer)
