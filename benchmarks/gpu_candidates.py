@@ -14,9 +14,8 @@ import math
 import multiprocessing
 import statistics
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,54 +27,25 @@ import torch
 
 import loopir as lp
 import schedules
-from schedules.cuda import tiled_products
-from schedules.cuda.recipe_table import lowered
+from schedules import Candidate
 
 ROUNDS = 5
 LIMIT = 1e-2
 """The largest difference from float64 that is right, of the largest magnitude."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A schedule that was compared, what made it, and what it is predicted to take."""
-
-    name: str
-    schedule: lp.Schedule
-    seconds: float
-
-
 def compared(s: lp.Schedule) -> tuple[lp.Schedule, list[Candidate]]:
     """What `schedules.auto` gives of `s`, and all candidates that it compared by price, each once."""
     found: dict[str, Candidate] = {}
-    choose = tiled_products.cheapest
 
-    def recording(s: lp.Schedule, recipes: Iterable[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule | None:
-        recipes = list(recipes)
-        for recipe in recipes:
-            made = lowered(s, recipe)
-            if made is not None:
-                seconds = lp.predict(made, "cuda").seconds
-                found.setdefault(str(made.func), Candidate(_name(recipe), made, seconds))
-        return choose(s, recipes)
+    def seen(candidates: Sequence[Candidate], _: Candidate) -> None:
+        for c in candidates:
+            found.setdefault(str(c.schedule.func), c)
 
-    tiled_products.cheapest = recording
-    try:
-        chosen = schedules.auto(s, "cuda")
-    finally:
-        tiled_products.cheapest = choose
+    chosen = schedules.auto(s, "cuda", observer=seen)
     found.setdefault(str(chosen.func), Candidate("auto", chosen, lp.predict(chosen, "cuda").seconds))
     whole = [c for c in found.values() if c.schedule.func.args == chosen.func.args]  # others are of a part of it
     return chosen, whole
-
-
-def _name(recipe: Any) -> str:
-    """What made a candidate, by its options."""
-    given = getattr(recipe, "keywords", {})
-    how = given.get("how", getattr(recipe, "func", recipe))
-    options = given.get("options", {})
-    said = " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in options.items())
-    return f"{getattr(how, '__name__', how)} {said}".strip()
 
 
 def programs() -> dict[str, Any]:

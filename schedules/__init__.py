@@ -18,6 +18,7 @@ if __name__ == "loopir.schedules":
     from .common.stencil import time_tiled as time_tiled, time_tiled_gpu as time_tiled_gpu
     from .common.transpose import transpose as transpose
     from .cuda.auto_gpu import gpu as gpu
+    from .cuda.cheapest import Candidate as Candidate, observing as observing
     from .cuda.conv import (
         as_matmul as as_matmul,
         conv_mma as conv_mma,

@@ -9,6 +9,7 @@ from typing import TypeVar
 import loopir as lp
 
 from .cuda.auto_gpu import gpu
+from .cuda.cheapest import Observer, observing
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .planner import Planner, least_seconds
@@ -27,20 +28,24 @@ MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
 
 
-def auto(s: lp.Schedule, target: str = "auto", arch: str | None = None) -> lp.Schedule:
+def auto(
+    s: lp.Schedule, target: str = "auto", arch: str | None = None, *, observer: Observer | None = None
+) -> lp.Schedule:
     """`s` scheduled for `target`: "cuda", "llvm", or "auto" for the one that is there; "interpret" leaves it alone.
 
     `arch` is the GPU's architecture, as `lp.machine` takes it ("sm_90a"; "sm_90" is the same): what is made fits it and
     uses what it has, on sm_90a products by warpgroups. Unless told, it is that of the GPU in this machine; without one,
     what is made runs on every GPU of sm_80 and later. What `tune` has found for this program on this machine is taken
-    from the tuning database (`default_database`), its steps proved again; else a formula chooses. Raises TargetError
-    for a target or an architecture that there is not, and names those there are.
+    from the tuning database (`default_database`), its steps proved again; else a formula chooses. `observer` is called
+    with the candidates (`schedules.Candidate`) of each comparison of recipes by price, and the one that is taken.
+    Raises TargetError for a target or an architecture that there is not, and names those there are.
     """
     if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
     target = lp.resolve_target(target)
     found = None if target == "interpret" else find_tuned(s, target, arch)
-    return choose_by_formula(s, target, arch) if found is None else found[0]
+    with observing(observer):
+        return choose_by_formula(s, target, arch) if found is None else found[0]
 
 
 def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> lp.Schedule:

@@ -20,6 +20,7 @@ from typing import Any, cast
 import loopir as lp
 
 from .common.nest_queries import extent
+from .cuda.cheapest import Candidate, Observer, observing
 from .greedy import MOST_WHOLE, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
@@ -86,7 +87,10 @@ class Planner:
         sizes: Mapping[str, int],
         rules: Sequence[Rule] = (),
         work: int | None = None,
+        observer: Observer | None = None,
     ) -> None:
+        """`observer` is called for each comparison of recipes by price, and for each group with what rules made of it,
+        as programs of their own, and what is taken."""
         if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
         self.target = lp.resolve_target(target)
@@ -95,6 +99,7 @@ class Planner:
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
         self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
+        self.observer = observer
         self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
         self.nests = lp.nests(s.func)
         self.bytes = lp.buffer_bytes(s, self.sizes)
@@ -210,7 +215,19 @@ class Planner:
         if best is None:
             said = "; ".join(f"{name}: {why}" for name, why in refused) or "no rule matches"
             raise lp.ScheduleError(f"nothing schedules {', '.join(self.stages(ids))} ({said})")
+        self._observed(known, best)
         return replace(best, candidates=tuple(prices), refused=tuple(refused))
+
+    def _observed(self, known: Found, best: Group) -> None:
+        """Show the observer what rules made of a group."""
+        if self.observer is None:
+            return
+        s, made = known.schedule, dict[int, Candidate]()
+        for n, g in known.tried.items():
+            if isinstance(g, Group):
+                made[n] = Candidate(self.rules[n].schedule, s.schedule_nests((s.stages, g.trace)), g.seconds)
+        taken = next(n for n in made if known.tried[n] is best)
+        self.observer([*made.values()], made[taken])
 
     def _to_try(self, ids: Ids, only: str | None) -> list[tuple[int, Rule]]:
         """The rules to try on a group, those called `only` alone if that is given, with their places in the table."""
@@ -220,7 +237,7 @@ class Planner:
     def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | str | None:
         """What `rule` makes of a group; what it says if it refuses; None if it does not match."""
         try:
-            with lp.scheduling_for(self.machine):
+            with lp.scheduling_for(self.machine), observing(self.observer):
                 match = rule.matches(view)
                 if match is None:
                     return None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import loopir as lp
 
 from .. import planner
+from ..cuda.cheapest import Observer
 from ..plan import Decision, Group, Plan
 from ..rules import Rule
 from .tune import tune
@@ -27,6 +28,7 @@ def plan(
     effort: Literal["greedy", "exact", "measure"] = "greedy",
     fuel: int | None = None,
     work: int | None = None,
+    observer: Observer | None = None,
     **measuring: Any,
 ) -> Plan:
     """The plan of `s`, a program that no step was taken on, for `target`: "cuda", "llvm" or "auto".
@@ -37,13 +39,15 @@ def plan(
     `tune` chooses, which takes the options of `measuring` (`budget_s`, `executor`, `database`, `p99`), as one group
     whose seconds are measured. After `fuel` merges greedy stops. `work` is how many lines of nests rules may make
     before no more merges are priced, unless told in proportion to the nests; the log says when it is used up.
+    `observer` is called with the candidates (`schedules.Candidate`) of each comparison by price, of recipes for a
+    product and of rules for a group, and the one that is taken.
     Raises ScheduleError for pins that cannot be, and ValueError for a budget that nothing found meets, or pins and the
     like for a plan that is measured.
     """
     if effort != "measure":
         if measuring:
             raise TypeError(f'{", ".join(measuring)}: options of effort="measure" alone')
-        planned = planner.Planner(s, target, arch, sizes or {}, rules, work)
+        planned = planner.Planner(s, target, arch, sizes or {}, rules, work, observer)
         return planned.plan(pins, vetoes, budget, effort, fuel)
     if list(pins) or list(vetoes) or budget is not None or fuel is not None or work is not None:
         raise ValueError('effort="measure" takes no pins, vetoes, budget, fuel or work: edit the plan that it gives')

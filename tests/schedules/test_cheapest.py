@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import loopir as lp
+import schedules
 from schedules.cuda.cheapest import cheapest
 from schedules.cuda.elementwise import elementwise
 
@@ -38,3 +40,35 @@ def test_the_first_stays_where_another_saves_next_to_nothing() -> None:
         made = cheapest(s, recipes)
         assert made is not None
         assert made.func == recipes[0](s).func
+
+
+def test_an_observer_sees_all_candidates_and_what_is_taken() -> None:
+    seen: list[tuple[list[str], str]] = []
+
+    def observer(candidates: Sequence[schedules.Candidate], taken: schedules.Candidate) -> None:
+        assert all(c.seconds == lp.predict(c.schedule, "cuda").seconds for c in candidates)
+        seen.append(([c.name for c in candidates], taken.name))
+
+    s = lp.Schedule((lp.placeholder((1 << 22,), name="x") + 1.0).named("y"))
+    cheapest(s, (_slow, _never, _fast), observer)
+    with schedules.observing(observer):
+        cheapest(s, (_fast, _slow))
+    cheapest(s, (_slow, _fast))
+    assert seen == [(["_slow", "_fast"], "_fast"), (["_fast", "_slow"], "_fast")]
+
+
+def test_auto_and_plans_show_what_they_compare() -> None:
+    """`auto` the candidates for a product, and a plan what rules make of each group, too."""
+    seen: list[tuple[int, schedules.Candidate]] = []
+
+    def observer(candidates: Sequence[schedules.Candidate], taken: schedules.Candidate) -> None:
+        seen.append((len(candidates), taken))
+
+    a, b = lp.placeholder((16, 512), "bfloat16", name="a"), lp.placeholder((512, 2048), "bfloat16", name="b")
+    made = schedules.auto(lp.Schedule(a @ b), "cuda", arch="sm_90a", observer=observer)
+    ((count, taken),) = seen
+    assert count > 1
+    assert taken.schedule.func == made.func
+    x = lp.placeholder((64, 64), name="x")
+    p = schedules.plan(lp.Schedule((x + 1.0).named("y")), "cuda", arch="sm_90a", observer=observer)
+    assert seen[-1][1].seconds == p.seconds
