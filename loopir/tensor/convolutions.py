@@ -18,7 +18,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, float32
-from loopir.tensor.core import as_expr, cast, common_type, stage_reduction
+from loopir.tensor.core import as_expr, as_stage, cast, common_type, stage_reduction, store
 from loopir.tensor.functions import maximum, minimum, pad, sum as total, where
 from loopir.tensor.index import reduce_axis
 from loopir.tensor.reductions import stored_if_costly
@@ -56,9 +56,16 @@ def _window_count(what: str, e: Tensor, d: int, size: Any, reach: int, stride: i
 
 
 def _bordered(e: Tensor, widths: Sequence[tuple[int, int]], value: float) -> Tensor:
-    """`e` with a border in its dimensions of space, stored; without one before, if it is costly."""
+    """`e` with a border in its dimensions of space, stored; without one before, if it is costly.
+
+    What is made of sums, an element of each, is stored without a border, too: by what makes the sums, then.
+    """
     e = stored_if_costly(e)
-    return pad(e, [(0, 0), (0, 0), *widths], value).named("padded") if any(map(any, widths)) else e
+    if not any(map(any, widths)):
+        return e
+    if e.source is None and any(d.axes and tuple(n for _, n in d.loops) == e.dims for d in e.deps) and not store(e):
+        e = as_stage(e, "t")
+    return pad(e, [(0, 0), (0, 0), *widths], value).named("padded")
 
 
 def _work(t: DType) -> DType:

@@ -175,3 +175,11 @@ X, W = lp.placeholder((1, 4, 5, 5), "float32", name="X"), lp.placeholder((6, 2, 
 def test_refusals(wrong: Any, told: str) -> None:
     with pytest.raises(lp.ExprError, match=told):
         wrong()
+
+
+def test_what_is_made_of_sums_is_stored_before_it_gets_a_border() -> None:
+    """By the launch that makes the sums, in the type that it has then; what is made of inputs alone is not stored."""
+    x, w = lp.placeholder((1, 4, 6, 6), "bfloat16", name="x"), lp.placeholder((4, 4, 3, 3), "bfloat16", name="w")
+    h = lp.relu(lp.conv2d(x, w, padding=1))
+    assert lp.Schedule(lp.conv2d(h, w, padding=1) + h).stages == ("padded", "conv", "t", "padded_1", "conv_1", "out")
+    assert lp.Schedule(lp.conv2d(lp.relu(x), w, padding=1)).stages == ("padded", "conv", "out")
