@@ -28,6 +28,8 @@ EXPECTED = 0.9
 nearly as much comes first, and pairs are not priced that something else is merged with anyway."""
 SMALL_GROUP = 8
 """Nests of a group up to which merges come by what they save alone; larger groups come by size first."""
+NEAR_BOUND = 1.05
+"""How near to its lower bound a candidate has to be for others not to be tried."""
 MOST_ALIKE = 4
 """Groups of the same form that a group is tried with, at most."""
 MOST_BETWEEN = 8
@@ -117,6 +119,7 @@ class Greedy:
         self.groups |= {g: self.planner.price(g) for g in start if not any(g <= x for x in self.groups)}
         for kinds in (("producer",), ("producer", "shared input", "alike")):
             self._merge_pairs(kinds)
+        self._move_nests(start)
         if self.whole:
             self._try_whole()
         if self.planner.exhausted:
@@ -291,6 +294,48 @@ class Greedy:
         kernels = groups[a].kernels + groups[b].kernels - 1
         saved = kernels * (p.machine.launch + 2 * p.machine.latency)
         return saved + p.machine.memory_seconds(sum(p.bytes[x] for x in shared), sum(p.bytes[x] for x in gone))
+
+    def _move_nests(self, start: Sequence[Ids]) -> None:
+        """Move single nests, or what was together from the start, to another group or out of one, while that saves:
+        what a nest was merged with first may leave no place for it where it saves more."""
+        p = self.planner
+        if len(p.nests) > MOST_WHOLE or p.target != "cuda":
+            return
+        pending = list(start)
+        while pending and self.merges > 0:
+            unit = pending.pop(0)
+            own = next(g for g in self.groups if unit <= g)
+            if own != unit and self._moved(unit, own):
+                pending += [x for x in start if x not in pending]
+
+    def _moved(self, unit: Ids, own: Ids) -> bool:
+        """Move `unit` from its group to the first where that saves time; whether there is one."""
+        p, groups, rest = self.planner, self.groups, own - unit
+        for other in [frozenset[int](), *(g for g in groups if g != own and self._touch(g, unit))]:
+            both = other | unit
+            before = groups[own].seconds + (groups[other].seconds if other else 0.0)
+            others = [g for g in groups if g not in (own, other)]
+            if vetoed(both, self.apart) or p.order([*others, rest, both]) is None:
+                continue
+            if sum(p.found(g).bound for g in (rest, both)) / NEAR_BOUND >= before - TICK:
+                continue
+            if not (p.may_price(rest) and p.may_price(both)):
+                return False
+            made = {g: p.price(g) for g in (rest, both)}
+            after = sum(g.seconds for g in made.values())
+            if after < before - TICK:
+                names, cost = (p.stages(unit), p.stages(other or rest)), (before * 1e6, after * 1e6)
+                self.log.append(Decision("move", *names, *cost, True, made[both].how))
+                self.groups = {g: groups[g] for g in others} | made
+                self.merges -= 1
+                return True
+        return False
+
+    def _touch(self, a: Ids, b: Ids) -> bool:
+        """Whether nests of both touch some memory."""
+        nests = self.planner.nests
+        touched = [frozenset[str]().union(*(nests[n].reads | nests[n].writes for n in g)) for g in (a, b)]
+        return not touched[0].isdisjoint(touched[1])
 
     def _try_whole(self) -> None:
         """All stages as one group, if that is cheaper: what pays for all may pay for no two of them."""

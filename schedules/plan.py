@@ -49,8 +49,8 @@ class Decision:
     """Whether two groups became one, and why: seconds before and after, or who refused."""
 
     kind: str
-    """What they have to do with one another: "producer", "shared input", "alike", or "pin", "veto", "split"; "work", of
-    no group, where planning stopped."""
+    """What they have to do with one another: "producer", "shared input", "alike", or "pin", "veto", "split"; "move",
+    where nests left a group for another, or for none; "work", of no group, where planning stopped."""
     a: tuple[str, ...]
     b: tuple[str, ...]
     before_us: float

@@ -20,8 +20,8 @@ from typing import Any, cast
 import loopir as lp
 
 from .common.nest_queries import extent
-from .cuda.cheapest import Candidate, Observer, observing
-from .greedy import MOST_WHOLE, Greedy, Vetoes, vetoed
+from .cuda.cheapest import Candidate, Choices, Observer, in_one_kernel, observing, remembering
+from .greedy import MOST_WHOLE, NEAR_BOUND, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, Trace, flat, frozen
@@ -31,8 +31,6 @@ SHARED_BYTES = 1 << 20
 """What siblings read together, at least, to be considered for one launch."""
 SMALL_SAVING = 5.0e-5
 """Seconds of a group that is small, whose launch is worth sharing."""
-NEAR_BOUND = 1.05
-"""How near to its lower bound a candidate has to be for others not to be tried."""
 LITTLE = 1.0e-5
 """Seconds of a group that is little more than its launch, which any other such group of a small program may share."""
 FAR = 4.0
@@ -74,6 +72,8 @@ class Found:
     view: View
     bound: float
     tried: dict[int, Group | str | None]
+    alone: list[Group] | None = None
+    """What rules made one kernel of, where the cheapest schedule has several; None if they were not asked."""
 
 
 class Planner:
@@ -100,6 +100,7 @@ class Planner:
         self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
         self.observer = observer
+        self.choices: Choices = {}
         self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
         self.nests = lp.nests(s.func)
         self.bytes = lp.buffer_bytes(s, self.sizes)
@@ -151,8 +152,8 @@ class Planner:
         def alone_trace(stages: tuple[str, ...]) -> Trace:
             inner = self.ids(tuple(labels[x] for x in stages))
             part = lp.Schedule(lp.extract(s.func, stages).func)
-            found = self.price_below(inner, 2) if self.key(inner) == lp.text(part.func) else None
-            if found is None or found.kernels > 1:
+            found = self._one_kernel(inner) if self.key(inner) == lp.text(part.func) else None
+            if found is None:
                 raise lp.ScheduleError(f"no rule makes one kernel of {', '.join(stages)}")
             return found.trace
 
@@ -170,6 +171,18 @@ class Planner:
             found = self._cheapest(ids, kernels)
             self.priced[ids, kernels] = None if found is None else replace(found, stages=self.stages(ids))
         return self.priced[ids, kernels]
+
+    def _one_kernel(self, ids: Ids) -> Group | None:
+        """The group as a single kernel, by the cheapest rule that makes one of it."""
+        best = self.price_below(ids, 2)
+        if best is not None and best.kernels == 1:
+            return best
+        known = self.found(ids)
+        if known.alone is None:
+            with in_one_kernel():
+                made = [self._tried(known.schedule, known.view, r) for r in self.rules if not r.last_resort]
+            known.alone = [g for g in made if isinstance(g, Group) and g.kernels == 1]
+        return min(known.alone, key=lambda g: g.seconds, default=None)
 
     def may_price(self, ids: Ids) -> bool:
         """Whether there is work left to price a group that may be left alone; one that was priced costs none."""
@@ -237,7 +250,7 @@ class Planner:
     def _tried(self, s: lp.Schedule, view: View, rule: Rule) -> Group | str | None:
         """What `rule` makes of a group; what it says if it refuses; None if it does not match."""
         try:
-            with lp.scheduling_for(self.machine), observing(self.observer):
+            with lp.scheduling_for(self.machine), observing(self.observer), remembering(self.choices):
                 match = rule.matches(view)
                 if match is None:
                     return None

@@ -32,6 +32,7 @@ from .cuda.recipe_table import lowered
 from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
 from .cuda.stencil_rows import neighbours, reaches
+from .cuda.tiled_products import producers_of_right
 from .llvm.auto_cpu import cpu
 from .plan import Trace, flat
 
@@ -276,31 +277,60 @@ def _unrelated(view: View) -> View | None:
     return view
 
 
+def _binds_block(step: tuple[str, tuple[object, ...], object]) -> bool:
+    """Whether a step of a trace binds a loop to blocks."""
+    name, args, _ = step
+    return name == "bind" and str(args[1]).startswith("blockIdx.")
+
+
 @rule(matches=_unrelated, name="side by side")
 def _side_by_side(s: lp.Schedule, view: View) -> lp.Schedule:
     """Outputs that have nothing to do with one another as blocks of one launch, each part scheduled as if alone."""
     parts = [tuple(x for x in s.stages if x in p) for p in unrelated_parts(view)]
     parts.sort(key=lambda p: s.stages.index(p[0]))
-    s = s.schedule_nests(*((p, view.part_alone(p)) for p in parts))
+    steps = [view.part_alone(p) for p in parts]
+    several = [sum(map(_binds_block, x)) > 1 for x in steps]
+    plain = [tuple(y for y in x if not (cut and _binds_block(y))) for x, cut in zip(steps, several, strict=True)]
+    s = s.schedule_nests(*zip(parts, plain, strict=True))
     grids = list(dict.fromkeys(s.loops(stage)[0] for stage in s.stages))
+    if len(grids) == len(parts):
+        for n in (n for n, cut in enumerate(several) if cut):  # one loop of blocks instead of an axis for each
+            first = next(x for x in s.stages if s.loops(x)[0] == grids[n])
+            s, grids[n] = fused(s, s.loops(first)[: sum(map(_binds_block, steps[n]))])
+            s = s.bind(grids[n], "blockIdx.x")
     if len(grids) != len(parts) or any(s.loop(x).kind != "blockIdx.x" for x in grids):
         raise lp.ScheduleError(f"{len(parts)} parts are not one grid of blocks each")
     return s.merge(*grids, side_by_side=True)
 
 
+NOTHING_TO_WIN = 1 << 30
+"""More kernels than any groups apart have."""
+
+
+def made_in_tiles(view: View, product: str) -> set[str]:
+    """The stages whose results may be made where tiles of `product` are copied: all that a convolution reads, and the
+    right operand of few rows."""
+    if several(view.schedule, product):
+        return {x for x in view.traits if product in view.readers[x] and not view.traits[x].folds}
+    return set(producers_of_right(view.schedule, product))
+
+
 def least_launches(view: View) -> int:
     """How many kernels there are at least where products in tiles are kernels, and folds run before or after them.
 
-    Folds are apart if different numbers of products come before them; what a product reads is stored first. Parts that
-    read nothing of one another are apart, but for statistics of the same columns.
+    Folds are apart if different numbers of products come before them; what a product reads is stored first, but for
+    what is made where its tiles are copied. Parts that read nothing of one another are apart, but for statistics of the
+    same columns: with products among them there is nothing to win over each part by itself.
     """
-    products, depth = set(view.products), dict[str, int]()
+    products, depth, parts = set(view.products), dict[str, int](), len(unrelated_parts(view))
     if not products:
-        parts = len(unrelated_parts(view))
         return 1 if parts > 1 and along_columns(view.schedule) else parts
+    if parts > 1:
+        return NOTHING_TO_WIN
     for x in view.traits:
         depth[x] = max((depth[y] + (y in products) for y in depth if x in view.readers[y]), default=0)
-    stored = {x for x in view.traits if depth[x] == 0 and products.intersection(view.readers[x])}
+    read = {x for x in view.traits if depth[x] == 0 and products.intersection(view.readers[x])}
+    stored = {x for x in read if not all(x in made_in_tiles(view, y) for y in products.intersection(view.readers[x]))}
     return len(products) + len({depth[x] for x in stored.union(view.folds) - products})
 
 

@@ -92,6 +92,11 @@ class Choices:
 _choices: ContextVar[Choices | None] = ContextVar("choices", default=None)
 
 
+def are_chosen() -> bool:
+    """Whether values of knobs are given, and queries of them noted: in the body of `choosing`."""
+    return _choices.get() is not None
+
+
 @contextmanager
 def choosing(values: Mapping[str, Any]) -> Generator[Choices]:
     """Recipes that run meanwhile, in this thread, take these values of their knobs, by "knob(stage)"."""

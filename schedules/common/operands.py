@@ -8,6 +8,7 @@ too: the largest part of 16 bits that is made of a sum alone, what all of them r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import loopir as lp
@@ -22,6 +23,12 @@ def readers(s: lp.Schedule, stage: str) -> list[str]:
     """The other stages that read what `stage` writes."""
     written = {t.buffer for t in s.accesses(stage) if t.write}
     return [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
+
+
+def own_part(s: lp.Schedule, stage: str, within: Sequence[str] = ()) -> tuple[str, ...]:
+    """The stages that are scheduled with the product `stage`: its only reader, if that folds nothing, and `within`."""
+    found = readers(s, stage)
+    return (*within, stage, *(found if len(found) == 1 and not s.reduced(found[0]) else ()))
 
 
 def is_reshaped_operand(s: lp.Schedule, stage: str) -> bool:

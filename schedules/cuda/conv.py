@@ -6,17 +6,22 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import loopir as lp
 
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, fused, iterations
+from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product
+from .cheapest import cheapest
 from .elementwise import by_element, elementwise
 from .matmul_mma import COPY_VECTOR, matmul_mma
 from .matmul_simt import matmul_simt
+from .matmul_split_k import matmul_split
 from .matmul_wgmma import matmul_wgmma
+from .tile_choice import part_counts
 
 
 @lp.composite
@@ -94,6 +99,8 @@ SIMT_DEPTHS = 32, 40, 24, 16, 8
 """Steps of a tile there, the first that divides a folded loop."""
 SIMT_DEPTH = 16
 """The same where none does."""
+SPLIT_TILE = (32, 64)
+"""The tile of a product whose folded loop is cut in parts."""
 LOST = 1.2
 """How many times as many elements as with the tile that loses fewest a tile may fill up."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
@@ -129,6 +136,46 @@ def conv_mma(
         s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
         stages=stages or chosen[3], within=(*sources, *filled(s, sources)), staged=True,
     )  # fmt: skip
+
+
+@lp.composite
+def conv_split(
+    s: lp.Schedule,
+    stage: str,
+    *,
+    parts: int,
+    block: tuple[int, int] = SPLIT_TILE,
+    warps: tuple[int, int] = (1, 2),
+    depth: int = 64,
+) -> lp.Schedule:
+    """As `conv_mma`, with the folded loop in `parts`, whose sums are added up by another launch: for few tiles."""
+    s, stage, out = followed(s, stage)
+    s = as_matmul(s, stage, out)
+    sources = s.last.stages
+    within = (*sources, *filled(s, sources))
+    return matmul_split(
+        s, stage, parts=parts, block=block, warps=warps, depth=depth, stages=1, warpgroups=False, within=within
+    )
+
+
+def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` by `conv_mma`, or, where there are fewer tiles than processors, by `conv_split`, whichever is
+    predicted to be faster."""
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(conv_mma, stage=stage)]
+    p, processors = product(s, stage), lp.machine().processors
+    if p is not None:
+        rows, columns, depth = (iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
+        both = iterations(s, [x for x in p.free if x in p.left.loops and x in p.right.loops]) or 1
+        if rows is not None and columns is not None and depth is not None:
+            tiles = -(-rows // SPLIT_TILE[0]) * -(-columns // SPLIT_TILE[1]) // both
+            if 2 * tiles <= processors:
+                recipes += [
+                    partial(conv_split, stage=stage, parts=n) for n in part_counts(depth, 2 * processors // tiles)
+                ]
+    found = cheapest(s, recipes, part=own_part(s, stage, filled(s, [stage]))) if len(recipes) > 1 else recipes[0](s)
+    if found is None:
+        raise lp.ScheduleError(f"{stage} is no convolution for tensor cores")
+    return found
 
 
 @lp.composite

@@ -16,7 +16,7 @@ import loopir as lp
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, iterations, made_by
-from ..common.operands import alone, computed, multiplied
+from ..common.operands import alone, computed, multiplied, own_part
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from .cheapest import cheapest
@@ -128,7 +128,7 @@ def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     c = contraction(s, stage)
     few = c is not None and (extent(s, c.row) or HIGH) < HIGH
     made = partial(_made_in_tiles, stage=stage, within=within)
-    return _cheapest_of(s, stage, (made, stored) if few else (stored, made))
+    return _cheapest_of(s, stage, (made, stored) if few else (stored, made), within)
 
 
 def _stored_first(s: lp.Schedule, stage: str, within: Sequence[str]) -> lp.Schedule:
@@ -152,7 +152,7 @@ def _made_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Sc
     staged = bool(options.pop("staged", False))
     options = _in_one(options) | {"within": within}
     recipes += _ways(stage, options | {"staged": staged}, [options] if staged else [])
-    return _cheapest_of(s, stage, recipes)
+    return _cheapest_of(s, stage, recipes, within)
 
 
 def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -173,11 +173,11 @@ def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
         if 2 * tile_count(sizes_of(s, c), options) <= lp.machine().processors:
             by_warps = tensor_tile(s, c)
             recipes += _ways(stage, by_warps, alternatives(sizes_of(s, c), by_warps))
-        if (made := cheapest(s, recipes)) is not None:
+        if (made := cheapest(s, recipes, part=own_part(s, stage))) is not None:
             return made
     options = tensor_tile(s, c)
     recipes = _ways(stage, options, alternatives(sizes_of(s, c), options))
-    if (found := cheapest(s, (*recipes, *_of_few_rows(s, c)))) is not None:
+    if (found := cheapest(s, (*recipes, *_of_few_rows(s, c)), part=own_part(s, stage))) is not None:
         return found
     options.pop("staged", False)
     return matmul_mma(s, stage, **_in_one(options))
@@ -212,9 +212,14 @@ def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     return _cheapest_of(s, stage, (*recipes, *_of_few_rows(s, c)))
 
 
-def _cheapest_of(s: lp.Schedule, stage: str, recipes: Iterable[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule:
-    """The cheapest that `recipes` make of the product `stage`; ScheduleError where all refuse."""
-    found = cheapest(s, recipes)
+def _cheapest_of(
+    s: lp.Schedule,
+    stage: str,
+    recipes: Iterable[Callable[[lp.Schedule], lp.Schedule]],
+    within: Sequence[str] = (),
+) -> lp.Schedule:
+    """The cheapest that `recipes` make of the product `stage`, and of `within`; ScheduleError where all refuse."""
+    found = cheapest(s, recipes, part=own_part(s, stage, within))
     if found is None:
         raise lp.ScheduleError(f"{stage} is no product that these units take in tiles")
     return found

@@ -72,3 +72,12 @@ def test_auto_and_plans_show_what_they_compare() -> None:
     x = lp.placeholder((64, 64), name="x")
     p = schedules.plan(lp.Schedule((x + 1.0).named("y")), "cuda", arch="sm_90a", observer=observer)
     assert seen[-1][1].seconds == p.seconds
+
+
+def test_a_product_is_compared_by_itself_and_once_for_all_alike() -> None:
+    seen: list[int] = []
+    x = lp.placeholder((48, 512), "bfloat16", name="x")
+    s = lp.Schedule([x @ lp.placeholder((512, 256), "bfloat16", name=name) for name in "qkv"])
+    made = schedules.auto(s, "cuda", arch="sm_90a", observer=lambda every, _: seen.append(len(every)))
+    assert len(seen) <= 2  # as the cheapest, and as one kernel to stand beside others
+    assert lp.lower(made, "cuda")

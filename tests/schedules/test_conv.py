@@ -11,6 +11,7 @@ from convolutions import CONVS, Conv
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
+from schedules.cuda.conv import conv_on_tensor_cores, conv_split
 
 SMALL = [c for c in CONVS if c.layout == "NHWC" or c.name.endswith(("padding", "stride 2", "2 groups", "odd"))]
 
@@ -94,3 +95,15 @@ def test_few_channels_are_in_vectors_on_a_cpu(channels: int) -> None:
     a, b = (rng.integers(-5, 5, shape).astype(np.float32) for shape in shapes.values())
     windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))
     np.testing.assert_array_equal(t.build("llvm")(a, b), np.einsum("bcijhv,ochv->boij", windows, b))
+
+
+def test_few_tiles_are_made_in_parts_of_the_folded_loop() -> None:
+    conv = Conv("padding", n=1, c=64, h=7, k=64, r=3, padding=1)
+    s = conv_split(schedules.inlined(conv.schedule()), "conv", parts=2)
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+    x, w = (lp.placeholder(n, "bfloat16", name=name) for name, n in (("x", (1, 256, 14, 14)), ("w", (256, 256, 3, 3))))
+    program = lp.Schedule(lp.relu(lp.conv2d(x, w, padding=1)))
+    split, whole = (lp.predict(f(program, "conv"), "cuda").seconds for f in (conv_on_tensor_cores, schedules.conv_mma))
+    assert split < whole / 2

@@ -48,10 +48,12 @@ def test_three_projections_are_one_launch() -> None:
     assert [(g.how, g.kernels) for g in p.groups] == [("side by side", 1)]
 
 
-def test_small_products_of_one_array_are_blocks_of_one_launch() -> None:
-    """As Q, K and V of a few rows are: three launches take longer than what they multiply."""
-    x = lp.placeholder((256, 512), "bfloat16", name="x")
-    s = lp.Schedule([x @ lp.placeholder((512, 512), "bfloat16", name=name) for name in "qk"])
+@pytest.mark.parametrize(("rows", "columns"), [(256, 512), (64, 256)], ids=["one axis", "two axes, and in parts"])
+def test_small_products_of_one_array_are_blocks_of_one_launch(rows: int, columns: int) -> None:
+    """As Q, K and V of a few rows are: three launches take longer than what they multiply. By itself each has a grid of
+    one axis, or of two, or is several kernels."""
+    x = lp.placeholder((rows, 512), "bfloat16", name="x")
+    s = lp.Schedule([x @ lp.placeholder((512, columns), "bfloat16", name=name) for name in "qk"])
     p = schedules.plan(s, "cuda", arch="sm_90a")
     assert p.kernels == 1
     assert p.groups[0].how == "side by side"

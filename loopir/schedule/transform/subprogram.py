@@ -27,7 +27,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.find import join_names
 
-_NUMBER = re.compile(r"(_?\d+)+$")
+_NUMBER = re.compile(r"(_?\d+)+(?=_|$)")
 
 
 @dataclass(frozen=True)
