@@ -3,7 +3,8 @@
     python benchmarks/gpu_plans.py [--rows adamw,block] [--arch sm_90a] [--log] [--write]
 
 No GPU is needed: times are predicted. The floor is that of what a program is given and gives, moved once, and of its
-products at the rate of tensor cores, whichever is more, with one launch. `--log` prints every decision.
+products at the rate of the units that do them, whichever is more, with one launch; over is the plan's time by that.
+`--log` prints every decision.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tables
+from cliff_programs import Drawn, floor
 
 import loopir as lp
 import schedules
@@ -99,27 +101,113 @@ def chain() -> list[Any]:
     return [x * 2.0, lp.exp(x), lp.relu(x) + 1.0]
 
 
+def long_chain() -> list[Any]:
+    x = given("x", 1 << 25)
+    for _ in range(6):
+        x = lp.tanh(x * 0.5) * x + 1.0
+    return [x]
+
+
+def softmax() -> list[Any]:
+    return [lp.softmax(given("x", 8192, 4096))]
+
+
+def group_norm() -> list[Any]:
+    x = given("x", 32, 32, 8192, dtype=BF).astype(F32)
+    d = x - lp.mean(x, axis=2, keepdims=True)
+    return [(d * lp.rsqrt(lp.mean(d * d, axis=2, keepdims=True) + 1e-5)).astype(BF)]
+
+
+def product_epilogue() -> list[Any]:
+    return [lp.gelu(given("x", 4096, 4096, dtype=BF) @ given("w", 4096, 4096, dtype=BF) + given("b", 4096, dtype=BF))]
+
+
+def convolution() -> list[Any]:
+    x, w = given("x", 16, 64, 56, 56, dtype=BF), given("w", 128, 64, 3, 3, dtype=BF)
+    return [lp.relu(lp.conv2d(x, w, padding=1) + given("b", 128, 1, 1, dtype=BF))]
+
+
+def resnet_block() -> list[Any]:
+    x = given("x", 16, 64, 56, 56, dtype=BF)
+    w = [given(f"w{n}", 64, 64, 3, 3, dtype=BF) for n in range(2)]
+    b = [given(f"b{n}", 64, 1, 1, dtype=BF) for n in range(2)]
+    h = lp.relu(lp.conv2d(x, w[0], padding=1) + b[0])
+    return [lp.relu(lp.conv2d(h, w[1], padding=1) + b[1] + x)]
+
+
+def heads(queries: int, keys: int, tokens: int, each: int) -> list[Any]:
+    """Attention of so many heads of queries, several of which read those of one head of keys."""
+    q = given("q", keys, queries // keys, tokens, each, dtype=BF)
+    k, v = (given(name, keys, 1, tokens, each, dtype=BF) for name in "kv")
+    scores = (q @ lp.transpose(k, (0, 1, 3, 2))).astype(F32) * each**-0.5
+    return [lp.softmax(scores).astype(BF) @ v]
+
+
+def experts(dtype: str) -> list[Any]:
+    """Rows times the matrix that an index chooses."""
+    x, w, ids = (
+        given("x", 2048, 256, dtype=dtype),
+        given("w", 8, 256, 512, dtype=dtype),
+        given("ids", 2048, dtype="int64"),
+    )
+    k = lp.reduce_axis(256, name="k")
+    return [lp.compute((2048, 512), lambda i, j: lp.sum(x[i, k] * w[ids[i], k, j], axis=k), name="moe")]
+
+
+def dlrm() -> list[Any]:
+    """Products of every two of 26 looked-up rows, and of what a small network makes."""
+    found = given("table", 100_000, 64, dtype=BF)[given("ids", 2048, 26, dtype="int64")]
+    dense = lp.relu(given("x", 2048, 256, dtype=BF) @ given("w", 256, 64, dtype=BF))
+    return [found @ lp.transpose(found, (0, 2, 1)), dense]
+
+
+def mixed_adamw() -> list[Any]:
+    """Parameters in bfloat16 with moments and masters in float32, and two in float32 alone."""
+    out: list[Any] = []
+    for n in range(6):
+        g, (p, m, v) = given(f"g{n}", 1 << 18, dtype=BF if n % 3 else F32), (given(f"{x}{n}", 1 << 18) for x in "pmv")
+        wide = g.astype(F32)
+        m1, v1 = (m * 0.9 + wide * 0.1).named(f"m_{n}"), (v * 0.999 + wide * wide * 0.001).named(f"v_{n}")
+        p1 = (p * 0.9999 - 0.001 * m1 / (lp.sqrt(v1) + 1e-8)).named(f"p_{n}")
+        out += [m1, v1, p1, *([p1.astype(BF)] if n % 3 else [])]
+    return out
+
+
+def regression_gradients() -> list[Any]:
+    """Of softmax regression: the gradient of the weights and of the bias."""
+    x, w, y = given("x", 8192, 1024, dtype=BF), given("w", 1024, 256, dtype=BF), given("y", 8192, 256, dtype=BF)
+    e = (lp.softmax((x @ w).astype(F32)) - y.astype(F32)).astype(BF).named("e")
+    return [lp.transpose(x, (1, 0)) @ e, lp.sum(e.astype(F32), axis=0)]
+
+
 PROGRAMS: dict[str, Callable[[], list[Any]]] = {
+    "chain of 18 steps": long_chain,
     "chain, three outputs": chain,
+    "softmax": softmax,
+    "group norm": group_norm,
     "residual + layernorm, both outputs": residual_norm,
     "mean, max, sum of squares": statistics,
     "batch norm, training": batch_norm,
+    "product + bias + gelu": product_epilogue,
+    "conv + bias + relu": convolution,
+    "resnet block": resnet_block,
+    "attention": lambda: heads(8, 8, 2048, 128),
+    "attention, grouped queries": lambda: heads(32, 8, 2048, 128),
+    "experts, bfloat16": lambda: experts(BF),
+    "experts, float32": lambda: experts(F32),
+    "dlrm": dlrm,
     "qkv": qkv,
     "swiglu": swiglu,
     "adamw, 12 tensors": adamw,
+    "adamw, mixed dtypes": mixed_adamw,
+    "softmax regression, gradients": regression_gradients,
     "mlp gradients": mlp_gradients,
     "transformer block": block,
 }
 
 
-def floor(s: lp.Schedule, machine: lp.Machine) -> float:
-    """Seconds: what is given and gives moved once, or all products by tensor cores, and a launch."""
-    held = lp.buffer_bytes(s)
-    read, written = (sum(held[a.buffer.name] for a in s.func.args if a.access != x) for x in ("out", "in"))
-    products = [x for x in s.stages if schedules.View(s, "cuda").classes[x] == "contraction"]
-    operations = sum(2.0 * float(s.cost.by_statement[x]) for x in products)
-    rate = machine.tensor_rate(BF)
-    return max(machine.memory_seconds(read, written), operations / (rate.warpgroup or rate.warp)) + machine.launch
+GATHERED = {"dlrm": {"table": 2048 * 26 * 64 * 2}}
+"""Bytes that programs need of arrays of which they read some rows alone."""
 
 
 def main() -> None:
@@ -131,7 +219,7 @@ def main() -> None:
     record = tables.Record("gpu_plans.txt", asked.write)
     record(f"commit {tables.commit()}; predicted for {machine.name}")
     record(f"{'program':36} {'one group us':>12} {'kernels':>7} {'plan us':>8} {'kernels':>7} {'MB':>7} {'floor us':>8}"
-           f" {'planned in s':>12}")  # fmt: skip
+           f" {'over':>5} {'planned in s':>12}")  # fmt: skip
     for name, program in PROGRAMS.items():
         if wanted and not any(w in name for w in wanted):
             continue
@@ -140,8 +228,9 @@ def main() -> None:
         begun = time.process_time()
         p = schedules.plan(s, "cuda", arch=asked.arch)
         took, moved = time.process_time() - begun, sum(g.bytes for g in p.groups)
+        least = floor(Drawn("", name, s, GATHERED.get(name, {})), machine)
         record(f"{name:36} {whole.seconds * 1e6:12.1f} {whole.kernels:7} {p.seconds * 1e6:8.1f} {p.kernels:7} "
-               f"{moved / 1e6:7.1f} {floor(s, machine) * 1e6:8.1f} {took:12.1f}")  # fmt: skip
+               f"{moved / 1e6:7.1f} {least * 1e6:8.1f} {p.seconds / least:5.2f} {took:12.1f}")  # fmt: skip
         if asked.log:
             print(p, *p.decisions, sep="\n")
     record.done(None)
