@@ -3,7 +3,7 @@
     python benchmarks/gpu_plans.py [--rows adamw,block] [--arch sm_90a] [--log] [--write]
 
 No GPU is needed: times are predicted. The floor is that of what a program is given and gives, moved once, and of its
-products at the rate of the units that do them, whichever is more, with one launch; over is the plan's time by that.
+products at the rate of tensor cores, whichever is more, with one launch; over is the plan's time by that.
 `--log` prints every decision.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tables
-from cliff_programs import Drawn, floor
 
 import loopir as lp
 import schedules
@@ -210,6 +209,16 @@ GATHERED = {"dlrm": {"table": 2048 * 26 * 64 * 2}}
 """Bytes that programs need of arrays of which they read some rows alone."""
 
 
+def floor(s: lp.Schedule, machine: lp.Machine, gathered: dict[str, int]) -> float:
+    """Seconds: what is needed and given moved once, or all products by tensor cores, and a launch."""
+    held = lp.buffer_bytes(s) | gathered
+    read, written = (sum(held[a.buffer.name] for a in s.func.args if a.access != x) for x in ("out", "in"))
+    products = [x for x in s.stages if schedules.View(s, "cuda").classes[x] == "contraction"]
+    operations = sum(2.0 * float(s.cost.by_statement[x]) for x in products)
+    rate = machine.tensor_rate(BF)
+    return max(machine.memory_seconds(read, written), operations / (rate.warpgroup or rate.warp)) + machine.launch
+
+
 def main() -> None:
     parser = tables.options(__doc__)
     parser.add_argument("--arch", default="sm_90a")
@@ -228,7 +237,7 @@ def main() -> None:
         begun = time.process_time()
         p = schedules.plan(s, "cuda", arch=asked.arch)
         took, moved = time.process_time() - begun, sum(g.bytes for g in p.groups)
-        least = floor(Drawn("", name, s, GATHERED.get(name, {})), machine)
+        least = floor(s, machine, GATHERED.get(name, {}))
         record(f"{name:36} {whole.seconds * 1e6:12.1f} {whole.kernels:7} {p.seconds * 1e6:8.1f} {p.kernels:7} "
                f"{moved / 1e6:7.1f} {least * 1e6:8.1f} {p.seconds / least:5.2f} {took:12.1f}")  # fmt: skip
         if asked.log:

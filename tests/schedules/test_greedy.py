@@ -57,13 +57,10 @@ def test_what_was_tried_on_the_program_as_one_group_is_not_tried_again() -> None
     assert all(g.how not in planner.whole_tried for g in p.groups if len(g.stages) == len(planner.nests))
 
 
-def test_a_nest_leaves_a_group_for_another_where_that_saves() -> None:
-    """`v` is merged with what reads the same first, and then has no place beside `sum`, where it saves more."""
+def test_greedy_is_as_good_as_exact_where_a_nest_has_two_groups_to_go_to() -> None:
     x, y = (lp.placeholder((512, 512), name=name) for name in "xy")
     u = (x * x.sum(axis=1, keepdims=True)).named("u")
+    z = (lp.transpose(y, (1, 0)) + y).named("z")
     v, w = (lp.transpose(x, (1, 0)) + u).named("v"), (lp.transpose(u, (1, 0)) + u).named("w")
-    s = lp.Schedule([(lp.transpose(y, (1, 0)) + y).named("z"), v, w])
-    planner = Planner(s, "cuda", "sm_90a", {})
-    greedy = planner.plan()
-    assert [d.a for d in greedy.decisions if d.kind == "move" and d.accepted] == [("v",)]
-    assert greedy.seconds <= 1.01 * planner.plan(effort="exact").seconds
+    planner = Planner(lp.Schedule([z, v, w]), "cuda", "sm_90a", {})
+    assert planner.plan().seconds <= 1.01 * planner.plan(effort="exact").seconds
