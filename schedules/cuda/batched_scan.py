@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import loopir as lp
 
@@ -342,7 +343,10 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     for source in sources:
         if s.why("cache_read", copy, source, "local", turn) is not None:
             continue
-        s, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
+        made, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
+        if prod(extent(made, x) or 1 for x in ahead) > 2 * rows * lanes:
+            continue  # of a flat array, whose rows lie apart: it would hold all that is between them
+        s = made
         s = if_legal(s, "vectorize", ahead[-1]) if lanes > 1 else s
         for x in ahead[:-1] if lanes > 1 else ahead:
             s = s.unroll(x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import cuda_on_cpu
 import numpy as np
 import pytest
@@ -102,3 +104,9 @@ def sweep(a: "inout float32[9, 9]"):
     assert not is_scan(s, "a")
     with pytest.raises(lp.ScheduleError, match="not a running fold along one loop"):
         batched_scan(s, "a")
+
+
+def test_a_flat_array_is_not_kept_whole_between_its_rows() -> None:
+    x = lp.placeholder((64 * 1000 * 128,), "float32", name="x")
+    s = schedules.auto(lp.Schedule(lp.cumsum(x.reshape((64, 1000, 128)), axis=0)), "cuda", arch="sm_90a")
+    assert all(int(n) <= 4096 for n in re.findall(r'alloc\("float32\[(\d+)\]", scope="local"', str(s)))
