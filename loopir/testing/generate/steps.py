@@ -196,6 +196,8 @@ class _Arguments:
         finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
         if finder is not None:
             value = finder()
+            if value is None and hint is str:  # a place that has to be one
+                return self._loop()
             return self._dim() if hint is int and not many and not isinstance(value, int) else value
         if many:
             return self._loops() if hint is str else self.draw(st.permutations(range(self._rank())))
