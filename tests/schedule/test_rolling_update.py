@@ -468,3 +468,28 @@ def f(A: "float32[2]", M: "out float32[1]", L: "out float32[1]"):
     told = s.why("rolling_update", ("first", "then"), "i")
     assert told is not None
     assert told.reason == "first and then both fold into L, which is corrected for one fold alone"
+
+
+def test_a_mask_on_the_maximum_alone_is_refused() -> None:
+    """Terms that it leaves out count: in blocks before the first score that it lets through, they would stay as made
+    with 0 in place of the maximum."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", S: "out float32[1]", M: "out float32[1]"):
+    for jo in range(4):
+        for j in range(2):
+            M[0] = max(select(3 <= jo * 2 + j, A[jo * 2 + j], -inf), over=(jo, j), init=-inf)
+    for ko in range(4):
+        for k in range(2):
+            S[0] = sum(exp(A[ko * 2 + k] - M[0]), over=(ko, k), init=0.0)
+""")
+    )
+    told = s.why("rolling_update", ("S",), "jo")
+    assert told is not None
+    assert "what is made of that counts" in told.reason
+    both = lp.parse(str(s).replace("exp(A[ko * 2 + k]", "exp(select(3 <= ko * 2 + k, A[ko * 2 + k], -inf)"))
+    x = np.random.default_rng(0).standard_normal(8).astype(np.float32)
+    one, other = (
+        y.build("interpret")(x)[0] for y in (lp.Schedule(both), lp.Schedule(both).rolling_update(("S",), "jo"))
+    )
+    np.testing.assert_allclose(other, one, rtol=1e-6)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from loopir.analysis.dataflow.correction import Correction, NoCorrection, correction, number
 from loopir.analysis.dataflow.correction_symbolic import propose
 from loopir.analysis.dataflow.definitions import Definition, inlined, may_select, nodes_of
 from loopir.arith.signs import is_nonnegative
+from loopir.arith.simplify import Context, simplify, simplify_cond
 from loopir.errors import ScheduleError
 from loopir.intrinsics.ops import compare as compare
 from loopir.ir.grammar import (
+    FALSE,
+    TRUE,
     Alloc,
+    And,
     Body,
     Buffer,
     Cond,
@@ -27,6 +32,7 @@ from loopir.ir.grammar import (
     Node,
     Not,
     Op,
+    Or,
     Reduce,
     Select,
     Stmt,
@@ -44,6 +50,7 @@ from loopir.ir.traverse.walk import (
     free_vars,
     leaf_paths,
     loaded_buffers,
+    nodes,
     rebuild,
     statements,
     stored_buffers,
@@ -54,6 +61,8 @@ from loopir.schedule.legality.reductions import nested
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_into_loop, shrink_where_possible
 
 EXTREMES = {"max", "min"}
+DRAWS = 100
+"""Of random numbers for what terms read."""
 Block = Body
 """One iteration's share of a nest."""
 
@@ -231,7 +240,7 @@ class _Corrected:
             if isinstance(n, Load) and (fold := self.folds.get(n.buffer.name)) is not None:
                 s = fold.stmt
                 assert isinstance(s, Reduce)
-                if s.monoid.name in EXTREMES and not _covers(fold, n, p, self.loop):
+                if s.monoid.name in EXTREMES and not has_term_wherever(fold, n, p, self.loop):
                     raise ScheduleError(
                         f"{p.stmt.label} may fold a term where {s.label} has folded none yet", loop=self.loop.var,
                         suggestion=f"the guards of {s.label} around {p.stmt.label}, or a mask by select",
@@ -348,10 +357,10 @@ class _Corrected:
                 continue
             if not any(name in loaded_buffers(p.stmt) for body in self.blocks for p in leaf_paths(body)):
                 continue
-            sources = loaded_buffers(s.values[0])
-            if self.neutral_terms(name, sources, float(nothing.value), float(nothing.value)):
+            if self.neutral_terms(name, float(nothing.value), float(nothing.value)):
                 continue  # the program sees to it
-            if not self.neutral_terms(name, sources, float(nothing.value), 0.0):
+            if not self.neutral_terms(name, float(nothing.value), 0.0):
+                sources = loaded_buffers(s.values[0])
                 if not may_select(s.values[0], nothing, stores):
                     continue  # no mask puts it there, and what is given is taken to be finite
                 raise ScheduleError(
@@ -380,9 +389,9 @@ class _Corrected:
 
         return tuple(visit(s) for s in body) if finite else body  # pyright: ignore[reportReturnType]
 
-    def neutral_terms(self, name: str, sources: frozenset[str], nothing: float, now: float) -> bool:
-        """Whether all folds of the blocks fold nothing in where `sources` are `nothing` and fold `name` is `now`."""
-        rng = random.Random(3)
+    def neutral_terms(self, name: str, nothing: float, now: float) -> bool:
+        """Whether all folds of the blocks fold nothing in where a term of fold `name` is `nothing`, if it reads `now`
+        of that fold."""
         made: dict[str, Definition] = {}
         for p in (p for body in self.blocks for p in leaf_paths(body)):
             s = p.stmt
@@ -391,25 +400,83 @@ class _Corrected:
                     made[s.buffer.name] = Definition(s, frozenset(x.var for x in p.loops))
                 continue
             values = tuple(inlined(v, made) for v in s.values)
-            if not any(loaded_buffers(v) & {name} for v in values):
-                continue
-            for _ in range(4):
-                some: dict[object, float] = {}
-
-                def of(n: object, some: dict[object, float] = some) -> float:
-                    if isinstance(n, Load) and n.buffer.name == name:
-                        return now
-                    if isinstance(n, Load) and n.buffer.name in sources:
-                        return nothing
-                    return some.setdefault(n, rng.uniform(-3, 3))
-
-                try:
-                    terms = [float(number(v, of)) for v in values]
-                except NoCorrection:
-                    return False
-                if terms != [float(c.value) for c in s.monoid.identity]:
-                    return False
+            reads = [n for n in nodes_of(values) if isinstance(n, Load) and n.buffer.name == name]
+            if reads and not is_neutral_where_nothing(self.folds[name], reads[0], p, values, (nothing, now), self.loop):
+                return False
         return True
+
+
+def is_neutral_where_nothing(
+    fold: StmtPath, read: Load, term: StmtPath, values: Sequence[Value], numbers: tuple[float, float], loop: Loop
+) -> bool:
+    """Whether the `values` that the fold at `term` folds are its identity for each element whose term in `fold` is the
+    first of `numbers`, if the second one stands for what is `read` of that fold: as random numbers tell, with tests of
+    places that turn out either way, alike where they are the same."""
+    one, other = fold.stmt, term.stmt
+    assert isinstance(one, Reduce)
+    assert isinstance(other, Reduce)
+    nothing, now = numbers
+    of_fold = _with_plain_indices(substitute(one.values[0], _same_element(fold, read, term, loop)))
+    values, read = [_with_plain_indices(v) for v in values], cast(Load, _with_plain_indices(read))
+    identity = [float(c.value) for c in other.monoid.identity]
+    sources = {n for n in nodes(of_fold) if isinstance(n, Load)}  # all else is finite
+    rng = random.Random(3)
+    for _ in range(DRAWS):
+        some: dict[object, float] = {}
+
+        def of(n: object, some: dict[object, float] = some) -> float:
+            if n == read:
+                return now
+            drawn = rng.uniform(-3, 3)
+            return some.setdefault(n, rng.choice((nothing, 0.0, 1.0, drawn)) if n in sources else drawn)
+
+        held: dict[Cond, bool] = {}
+        try:
+            if float(number(_with_tests_decided(of_fold, held, rng), of)) != nothing:
+                continue
+            if [float(number(_with_tests_decided(v, held, rng), of)) for v in values] != identity:
+                return False
+        except NoCorrection:
+            return False
+    return True
+
+
+def _with_plain_indices(v: Value) -> Value:
+    """`v` with indices and tests of places as `simplify` writes them, so that those that are the same look alike."""
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        if isinstance(n, Index):
+            return simplify(n, Context())
+        n = rebuild(n, visit)
+        plain = isinstance(n, Select) and not isinstance(n.cond, ValueToCond)
+        return replace(n, cond=simplify_cond(n.cond, Context())) if plain else n  # pyright: ignore
+
+    return cast(Value, visit(v))
+
+
+def _with_tests_decided(v: Value, held: dict[Cond, bool], rng: random.Random) -> Value:
+    """`v` with one side of each choice by places: `held` says how tests turned out, and is told of further ones."""
+
+    def holds(c: Cond) -> bool:
+        match c:
+            case And(terms):
+                return False not in [holds(x) for x in terms]  # each of them is told how it turned out
+            case Or(terms):
+                return True in [holds(x) for x in terms]
+            case Not(x):
+                return not holds(x)
+            case _:
+                return c == TRUE or (c != FALSE and held.setdefault(c, rng.random() < 0.5))
+
+    def visit(n: Node) -> Node:
+        if isinstance(n, Buffer):
+            return n
+        n = rebuild(n, visit)
+        return (n.a if holds(n.cond) else n.b) if isinstance(n, Select) and not isinstance(n.cond, ValueToCond) else n
+
+    return cast(Value, visit(v))
 
 
 def _buffer(s: Reduce, name: str) -> Buffer:
@@ -428,20 +495,31 @@ def _shells(p: StmtPath) -> list[Loop | Cond]:
     return out
 
 
-def _covers(fold: StmtPath, read: Load, term: StmtPath, loop: Loop) -> bool:
+def has_term_wherever(fold: StmtPath, read: Load, term: StmtPath, loop: Loop) -> bool:
     """Whether the fold that `read` reads has folded an element wherever the term at `term` is folded."""
-    one, other = fold.stmt, term.stmt
-    assert isinstance(one, Reduce)
-    assert isinstance(other, Reduce)
-    env: dict[str, Index] = {a.name: b for a, b in zip(one.at, read.at, strict=True) if isinstance(a, Var)}
-    mine, its = ([x for x in p.loops if x.var in s.over and x.var != loop.var] for p, s in ((fold, one), (term, other)))
-    for a, b in zip(mine, its, strict=False):
-        env[a.var] = Var(b.var)
+    env = _same_element(fold, read, term, loop)
+    mine, its = _own_loops(fold, loop), _own_loops(term, loop)
     given = {c for c in _shells(term) if not isinstance(c, Loop)}
     same = {substitute(x.extent, {}) for x in its}
     runs = all((isinstance(x.extent, Int) and x.extent.value > 0) or substitute(x.extent, env) in same for x in mine)
     asked = {substitute(c, env) for c in _shells(fold) if not isinstance(c, Loop)}
     return runs and asked <= given
+
+
+def _same_element(fold: StmtPath, read: Load, term: StmtPath, loop: Loop) -> dict[str, Index]:
+    """The values of the loops of `fold`, which `read` reads, at the element that the term at `term` is of."""
+    one = fold.stmt
+    assert isinstance(one, Reduce)
+    env: dict[str, Index] = {a.name: b for a, b in zip(one.at, read.at, strict=True) if isinstance(a, Var)}
+    for a, b in zip(_own_loops(fold, loop), _own_loops(term, loop), strict=False):
+        env[a.var] = Var(b.var)
+    return env
+
+
+def _own_loops(p: StmtPath, loop: Loop) -> list[Loop]:
+    """The loops that the fold at `p` is over, but `loop`."""
+    assert isinstance(p.stmt, Reduce)
+    return [x for x in p.loops if x.var in p.stmt.over and x.var != loop.var]
 
 
 def _canonical(value: Value, loops: Sequence[Loop]) -> object:
