@@ -239,3 +239,28 @@ def f(A: "bfloat16[2, 16, 16]", C: "out bfloat16[2, 16, 16]"):
     )
     with pytest.raises(LowerError, match="ldmatrix_a_bf16 is issued by a warp together, and it stands in a loop bound"):
         lp.lower(s.tensorize("i", "ldmatrix_a_bf16"), "cuda")
+
+
+LEFT_OF_SUMS = """
+def f(A: "float32[16, {n}]", B: "out bfloat16[16, {n}]"):
+    for block in bind("blockIdx.x", 1):
+        with alloc("float32[16, {n}]", scope="fragment", layout={C}) as S, alloc("bfloat16[16, {n}]", scope="fragment", layout={A16}) as P:
+            for i in range(16):
+                for j in range({n}):
+                    S[i, j] = A[i, j]
+            for i1 in range(16):
+                for j1 in range({n}):
+                    P[i1, j1] = bfloat16(S[i1, j1] * 2.0)
+            for i2 in range(16):
+                for j2 in range({n}):
+                    B[i2, j2] = P[i2, j2]
+"""
+
+
+@pytest.mark.parametrize("n", [16, 48])
+def test_a_left_operand_of_the_sums_that_the_same_lanes_hold(n: int) -> None:
+    """Registers of one tile of 16 x 16 are those of two tiles of 16 x 8."""
+    func = lp.parse(LEFT_OF_SUMS.format(n=n, C=loopir.intrinsics.nvidia.mma.C, A16=loopir.intrinsics.nvidia.mma.A16))
+    x = np.arange(16 * n, dtype=np.float32).reshape(16, n) % 64
+    got = interpret(lp.lower(lp.Schedule(func), "cuda")[0], [x])["B"]
+    assert np.array_equal(got.astype(np.float32), 2 * x)

@@ -14,7 +14,8 @@ from typing import cast
 
 from loopir.analysis.regions.operands import address_element, descriptor_words, operand_misfit, span_of
 from loopir.arith.poly import const_of
-from loopir.arith.simplify import Context, simplify
+from loopir.arith.prove import nonnegative
+from loopir.arith.simplify import Context, poly, simplify
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
     LANES,
@@ -155,6 +156,7 @@ def _registers_counted(ctx: Context) -> Iterator[Index]:
         if count is not None and count > 0:  # a fragment beside has fewer registers for the same elements
             yield from (inner // d for d in (2, 4) if d <= count)
             yield from (inner // d % 2 for d in (1, 2) if 2 * d <= count)
+            yield inner % 4
         if n + 1 < len(ctx.tops) and count is not None:
             yield ctx.tops[n + 1][0] * (count + 1) + inner
             yield ctx.tops[n + 1][0]
@@ -189,7 +191,8 @@ def _own(b: Buffer, at: tuple[Index, ...], ctx: Context, lanes: _Lanes) -> Index
     for register in _registers_counted(ctx) if lanes.lane is not None else ():
         env = {layout.dims[0]: lanes.holder(layout), layout.dims[1]: register}
         begin = [simplify(x - substitute(y, env), ctx) for x, y in zip(inner, layout.at, strict=True)]
-        if all(simplify(x % u, ctx) == Int(0) for x, u in zip(begin, unit, strict=True)):
+        there = nonnegative(poly(layout.registers - 1 - register, ctx), ctx)  # further ones are in other tiles
+        if there and all(simplify(x % u, ctx) == Int(0) for x, u in zip(begin, unit, strict=True)):
             return simplify(_first(b, (*at[: len(at) - len(unit)], *begin)) + register, ctx)
     where = ", ".join(map(text, at))
     raise LowerError(f"which register holds {b.name}[{where}] is not known; go over whole tiles of it, or stage it")
