@@ -127,7 +127,10 @@ def _plan_of(
     loop: Loop,
 ) -> _Plan | None:
     """The plan in which an iteration of `loop` is a group."""
-    first = tuple(s for s in _siblings(kernel.body, loop) if _copies(s))
+    before, after = _siblings(kernel.body, loop)
+    first = tuple(s for s in before if _copies(s))
+    if not (after and isinstance(after[0], Barrier)):  # for which all threads have waited for all copies
+        after = ()
     roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
     if None in roots:
         return None
@@ -138,6 +141,8 @@ def _plan_of(
     for (p, root), q in product(zip(copies, roots, strict=True), easy):
         if q.path < p.path and not any(s is root for s in q.around):
             continue  # it is done before the first copy
+        if any(s is x for s in q.around for x in after):
+            continue
         s, t = by_label[p.stmt.label], by_label[q.stmt.label]
         counted = root is loop or len(first) == 1
         for n in _newer(func, s, root, t, loop, q, outer, counted, least) if any(conflicts(s, t)) else ():
@@ -165,13 +170,13 @@ def _counted(s: Stmt | None) -> TypeGuard[Loop]:
     return _is_serial(s) and isinstance(s.extent, Int)
 
 
-def _siblings(body: Body, loop: Loop) -> Body:
-    """What stands before `loop` in its body."""
+def _siblings(body: Body, loop: Loop) -> tuple[Body, Body]:
+    """What stands before `loop` in its body, and after it."""
     for b in (body, *(b for s in statements(body) for b in bodies(s))):
         for n, s in enumerate(b):
             if s is loop:
-                return b[:n]
-    return ()
+                return b[:n], b[n + 1 :]
+    return (), ()
 
 
 def _newer(
