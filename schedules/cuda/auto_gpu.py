@@ -26,6 +26,7 @@ from .deep_contraction import parts_of
 from .elementwise import elementwise
 from .gathered_products import gathered_operands, gathered_product, gathers_of
 from .product_chains import product_chain
+from .product_chains_mma import product_chain_mma
 from .recipe_table import Phase, Recipe, apply_phases, is_lowered, lowered
 from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
@@ -54,8 +55,9 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
         is_new, s = not s.trace, index_stages_inlined(s)
-        if lp.machine().has("wgmma") and (chained := with_views_split(s, partial(lowered, schedule=product_chain))):
-            return chained
+        for chain in (product_chain, product_chain_mma)[not lp.machine().has("wgmma") :]:
+            if chained := with_views_split(s, partial(lowered, schedule=chain)):
+                return chained
         s = join_views(over_products(s)) if is_new else s
         phases = table(threads)
         made = apply_phases(s, phases)

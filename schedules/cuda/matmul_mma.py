@@ -173,7 +173,7 @@ def _staged(
     s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
     i, j = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
-    return _copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
+    return copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
 
 
 def _sums(
@@ -222,9 +222,9 @@ def _sums(
             s = _raw(s, tile, ko, warps, stages)
             continue
         s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
-        s = _copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
+        s = copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
         s, mine = made_by(s, "cache_read", stage, tile, "fragment", ki)
-        s = _loaded(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
+        s = load_fragments(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
     s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
     if ahead:
         s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
@@ -244,7 +244,7 @@ def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int
         raise lp.ScheduleError(f"rows of {source.buffer} in a tile are no whole vectors")
     s = s.set_layout(tile, swizzled(width, vector))
     short = RAW.get(source.dtype.name)
-    return _copy_by_warps(s, tile, warps, f"cp_async_{short}" if stages > 1 and short else None, vector)
+    return copy_by_warps(s, tile, warps, f"cp_async_{short}" if stages > 1 and short else None, vector)
 
 
 def _is_whole(s: lp.Schedule, stage: str) -> bool:
@@ -310,7 +310,7 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
     return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
 
 
-def _copy_by_warps(
+def copy_by_warps(
     s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = COPY_VECTOR
 ) -> lp.Schedule:
     """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
@@ -342,7 +342,7 @@ def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | Non
     return None if t.why("specialize", vector) is None else (t, filling)
 
 
-def _loaded(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
+def load_fragments(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
     """The copy of a part by one `ldmatrix` for each 16 x `wide` of it."""
     x, y = s.loops(copy)[-2:]
     s, (to, x) = step(s, "split", x, ROWS, tail="exact")

@@ -8,6 +8,7 @@ product as they lie. A warpgroup of its own copies blocks of keys and values, ah
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import loopir as lp
 
@@ -41,11 +42,11 @@ def product_chain(
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
     s, c = found
-    s, unit = _in_few_operations(s, c), _unit(s, c)
+    s, unit = in_few_operations(s, c), _unit(s, c)
     rows = rows or _rows(s, c)
     if keys is not None:
         return _backwards_or_not(s, c, unit, rows, keys, stages)
-    keys, own = _keys(s, c), _whole_keys(s, c, rows)
+    keys, own = _keys(s, c), _keys_of_rows(s, c, rows)
     made = _backwards_or_not(s, c, unit, rows, keys, stages)
     if own not in (None, keys) and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
         return _backwards_or_not(s, c, unit, rows, own, stages)  # so that a mask cuts one block of each row of blocks
@@ -59,7 +60,7 @@ def _backwards_or_not(s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int
         return _in_blocks(s, c, unit, rows, keys, stages, backwards=False)
 
 
-def _in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
+def in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """Functions of scores to 16 bits, where that is enough; and their scale left to those."""
     for stage in (*c.before, c.fold, *c.after):
         s = if_legal(s, "narrow_functions", stage)
@@ -71,21 +72,11 @@ def _in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
 def _in_blocks(
     s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int, *, backwards: bool
 ) -> lp.Schedule:
-    tails = _tail(extent(s, c.first.row), rows), _tail(extent(s, c.first.column), keys)
-    s, c = with_scores(s, c) if tails[1] == "guard" else (s, c)
-    s, block, outer = blocked(s, c, rows, keys, "blockIdx.x", backwards=backwards, tails=tails)
-    batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
-    s, tiles = _operands(s, c, unit, rows, block, outer)
-    s = _in_whole_tiles(s, c, tiles, rows, block, outer)
-    s = _without_guards(s, c, tiles, block, outer) if "guard" in tails else if_legal(s, "pad", c.first.stage)
-    for stage in s.stages:
-        s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
-    for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
-        s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
-    s = _in_registers(s, block, outer)
+    s, c, tiles, block, outer, batch = in_one_loop(s, c, (rows, keys), (unit.depth, unit.piece), backwards=backwards)
+    s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
     for stage in s.stages:
         if stage not in (c.first.stage, c.second.stage, *tiles):
-            s = by_warpgroups(s, _inside(s, stage, block, outer)[0])
+            s = by_warpgroups(s, inside(s, stage, block, outer)[0])
     s, once = _copied_by_boxes(s, tiles, unit, rows)
     s = _product(s, c.first, unit, block, outer, "")
     s = _product(s, c.second, unit, block, outer, "_ar")
@@ -93,26 +84,49 @@ def _in_blocks(
     return batched(_overlapped(s, c, tiles[-1], outer), batch)
 
 
+Begun = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
+
+
+def in_one_loop(s: lp.Schedule, c: Chain, size: tuple[int, int], whole: tuple[int, int], *, backwards: bool) -> Begun:
+    """The chain in one loop over blocks of keys for each block of rows, of `size`, without guards on what is folded;
+    tiles of rows, keys and values in shared memory, whose rows are `whole` numbers of elements, of which a product
+    takes the first of `whole` at once. With it: the chain, the tiles, the loops over blocks of rows and of keys, and
+    those around."""
+    tails = _tail(extent(s, c.first.row), size[0]), _tail(extent(s, c.first.column), size[1])
+    s, c = with_scores(s, c) if tails[1] == "guard" else (s, c)
+    s, block, outer = blocked(s, c, *size, "blockIdx.x", backwards=backwards, tails=tails)
+    batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
+    s, tiles = _operands(s, c, whole, size[0], block, outer)
+    s = _in_whole_tiles(s, c, tiles, size[0], block, outer)
+    s = _without_guards(s, c, tiles, block, outer) if "guard" in tails else if_legal(s, "pad", c.first.stage)
+    for stage in s.stages:
+        s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
+    for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
+        s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
+    return s, c, tiles, block, outer, batch
+
+
 def _tail(count: int | None, size: int) -> str:
     return "exact" if count is not None and count % size == 0 else "guard"
 
 
 def _operands(
-    s: lp.Schedule, c: Chain, unit: Unit, rows: int, block: str, outer: str
+    s: lp.Schedule, c: Chain, whole: tuple[int, int], rows: int, block: str, outer: str
 ) -> tuple[lp.Schedule, tuple[str, str, str]]:
     """Tiles in shared memory of what the products read from memory: rows once for each block, and keys and values for
-    each block of these; as wide as whole pieces of 128 bytes, of which the rest is 0."""
+    each block of these; their rows `whole` numbers of elements, of which the rest is 0."""
+    depth, piece = whole
     made: list[str] = []
     places = ((c.first, c.first.left, block), (c.first, c.first.right, outer), (c.second, c.second.right, outer))
-    if (extent(s, c.first.reduced) or 0) % unit.depth:
-        s = s.split(s.loops(c.first.stage)[-1], unit.depth)  # steps that are whole products, once tiles are padded
+    if (extent(s, c.first.reduced) or 0) % depth:
+        s = s.split(s.loops(c.first.stage)[-1], depth)  # steps that are whole products, once tiles are padded
     for product, operand, at in places:
         s, copy = copied_operand(s, product.stage, operand, "shared", at)
         high, width = (extent(s, x) or 0 for x in s.loops(copy)[-2:])
         short = not made and high < rows
         s = s.align_dim(copy, 0, rows) if short else s
-        s = s.align_dim(copy, 1, unit.piece) if width % unit.piece else s
-        s = s.pad(copy) if short or width % unit.piece else s
+        s = s.align_dim(copy, 1, piece) if width % piece else s
+        s = s.pad(copy) if short or width % piece else s
         made.append(copy)
     return s, (made[0], made[1], made[2])
 
@@ -127,7 +141,7 @@ def _in_whole_tiles(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], rows: int,
         sizes = [getattr(n, "value", None) for n in s.buffer(made).shape]
         if stage != s.stages[-1] and count in sizes:
             s = s.align_dim(made, sizes.index(count), rows)
-        if extent(s, row := _inside(s, stage, block, outer)[0]) == count:
+        if extent(s, row := inside(s, stage, block, outer)[0]) == count:
             s = s.split(row, rows)
     return s.simplify(drop_unit_loops=True)
 
@@ -140,7 +154,7 @@ def _without_guards(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], block: str
             for value in (0.0, -math.inf, math.inf):
                 s = if_legal(s, "pad", stage, value=value)
         elif stage not in tiles:
-            row = _inside(s, stage, block, outer)[:1]
+            row = inside(s, stage, block, outer)[:1]
             s = if_legal(s, "pad", stage) if stage in c.after else if_legal(s, "pad", stage, *row)
     return s
 
@@ -190,27 +204,36 @@ def _fitting(s: lp.Schedule, c: Chain) -> tuple[int, ...]:
     return found
 
 
-def _whole_keys(s: lp.Schedule, c: Chain, rows: int = 0) -> int | None:
-    """The most keys of a block of which there are two whole ones or more, and that divide `rows`; None if there are
+def _whole_keys(s: lp.Schedule, c: Chain, divided: int = 0) -> int | None:
+    """The most keys of a block of which there are two whole ones or more, and that divide a number; None if there are
     none."""
     count = extent(s, c.first.column) or 0
-    return next((x for x in _fitting(s, c) if count % x == 0 and count > x and rows % x == 0), None)
+    return next((x for x in _fitting(s, c) if count % x == 0 and count > x and divided % x == 0), None)
 
 
-def _inside(s: lp.Schedule, stage: str, block: str, outer: str) -> tuple[str, ...]:
+def _keys_of_rows(s: lp.Schedule, c: Chain, rows: int) -> int | None:
+    """The most keys of a block that divide `rows`, of whole blocks if they can be; None if there are none."""
+    whole, count = _whole_keys(s, c, rows), extent(s, c.first.column) or 0
+    return whole or next((x for x in _fitting(s, c) if count > x and rows % x == 0), None)
+
+
+def inside(s: lp.Schedule, stage: str, block: str, outer: str) -> tuple[str, ...]:
     """The loops of `stage` in a block."""
     loops = s.loops(stage)
     return loops[loops.index(outer if outer in loops else block) + 1 :]
 
 
-def _in_registers(s: lp.Schedule, block: str, outer: str) -> lp.Schedule:
-    """All that is made in a block in registers."""
+def in_registers(
+    s: lp.Schedule, block: str, outer: str, sums: str, rows: str, others: Mapping[str, str] | None = None
+) -> lp.Schedule:
+    """All that is made in a block in registers, in the layouts of `sums` and of what rows have one of; or of `others`,
+    by their buffers."""
     for stage in s.stages[:-1]:
         (made,) = (t for t in s.accesses(stage) if t.write)
         if s.buffer(made.buffer).scope not in ("fragment", "shared"):
-            one = made.contiguous(_inside(s, stage, block, outer)[0])  # of each row
-            s = _units_first(s, made.buffer)
-            s = s.set_scope(made.buffer, "fragment").set_layout(made.buffer, HELD_ROWS if one else HELD_SUMS)
+            one = made.contiguous(inside(s, stage, block, outer)[0])  # of each row
+            layout = (others or {}).get(made.buffer, rows if one else sums)
+            s = _units_first(s, made.buffer).set_scope(made.buffer, "fragment").set_layout(made.buffer, layout)
     return s
 
 
@@ -238,7 +261,7 @@ def _copied_by_boxes(
 
 def _product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str, kind: str) -> lp.Schedule:
     """A product by warpgroups, each of its rows; of `kind` "_ar", of what it has in registers."""
-    i, j, *steps, k = _inside(s, c.stage, block, outer)
+    i, j, *steps, k = inside(s, c.stage, block, outer)
     width = extent(s, j)
     if not steps:
         s, (*steps, k) = step(s, "split", k, unit.depth, tail="exact")
