@@ -324,6 +324,10 @@ class Methods:
         """Compute each exponential of a difference in `stage`, `exp_16(x * c - y * c)`, as a power of 2."""
         raise NotImplementedError
 
+    def use_partials(self, stage: str, fold: str) -> Self:
+        """Let the partial results that `stage` folds read those that `fold` folds, in place of what these come to."""
+        raise NotImplementedError
+
     def vectorize(self, loop: str) -> Self:
         """Run all iterations of `loop` together, statement by statement: each reads in all lanes before it writes in
         any."""

@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import cast
 
 from loopir.analysis.regions.retile import Retiling
 from loopir.arith.simplify_func import Known
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Index, Loop, Stmt, Var
-from loopir.ir.traverse.walk import bodies, leaf_paths, loaded_buffers, path_to, replace_block, rewrite, statements
+from loopir.ir.traverse.walk import (
+    alloc_of,
+    bodies,
+    leaf_paths,
+    loaded_buffers,
+    path_to,
+    replace_block,
+    rewrite,
+    statements,
+)
 from loopir.schedule.core.find import find_loop
 
 
@@ -164,3 +174,19 @@ def labels(body: Body) -> tuple[str, ...]:
 def lanes_around(func: Func, loop: Loop) -> list[str]:
     """The vectorized loops around `loop`, in which the order of statements matters."""
     return [x.var for x in path_to(func, loop)[:-1] if isinstance(x, Loop) and x.kind == "vectorize"]
+
+
+def extend_lifetime(func: Func, buffer: str, last: Stmt) -> Func:
+    """`func` with the memory of `buffer`, if it is allocated, there until after `last`."""
+    while (alloc := alloc_of(func, buffer)) is not None and not any(s is last for s in statements((alloc,))):
+        level = body_with(func, alloc)
+        n = next(n for n, s in enumerate(level) if s is alloc)
+        if n == len(level) - 1:  # it ends with other memory, which is kept as long
+            outer = cast(Alloc, path_to(func, alloc)[-2])
+            func = extend_lifetime(func, outer.buffer.name, last)
+            continue
+        after = {id(s) for s in level[n + 1 :]}
+        longer = replace(alloc, body=(*alloc.body, *level[n + 1 :]))
+        new: dict[int, Body] = {id(alloc): (longer,), **dict.fromkeys(after, ())}
+        func = replace(func, body=rewrite(func.body, lambda s, new=new: new.get(id(s))))
+    return func

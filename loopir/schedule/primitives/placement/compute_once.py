@@ -14,7 +14,6 @@ from loopir.ir.grammar import Alloc, Body, Const, Func, Index, Load, Loop, Node,
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     StmtPath,
-    alloc_of,
     children,
     leaf_paths,
     leaf_paths_of,
@@ -32,7 +31,7 @@ from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
-from loopir.schedule.transform.siblings import body_with, open_allocs_before
+from loopir.schedule.transform.siblings import body_with, extend_lifetime, open_allocs_before
 from loopir.schedule.transform.split_range import with_values
 
 
@@ -83,7 +82,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
             reason = f"to compute {store.label} before {taker.stmt.label} would reverse two dependent instances"
             raise refusal(clash, reason, None, "a stage that needs nothing of what is between")
         func = new
-    func = _with_memory_until(func, store.buffer.name, taker.stmt)
+    func = extend_lifetime(func, store.buffer.name, taker.stmt)
     return replace_stmt(func, taker.stmt, _reading(func, store, nest, taker, other))
 
 
@@ -150,22 +149,6 @@ def _moved(func: Func, nest: Loop, other: Stmt) -> Func:
         )  # fmt: skip
     new = {id(other): (nest, other), id(nest): ()}
     return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
-
-
-def _with_memory_until(func: Func, buffer: str, last: Stmt) -> Func:
-    """`func` with the memory of `buffer`, if it is allocated, there until after `last`."""
-    while (alloc := alloc_of(func, buffer)) is not None and not any(s is last for s in statements((alloc,))):
-        level = body_with(func, alloc)
-        n = next(n for n, s in enumerate(level) if s is alloc)
-        if n == len(level) - 1:  # it ends with other memory, which is kept as long
-            outer = cast(Alloc, path_to(func, alloc)[-2])
-            func = _with_memory_until(func, outer.buffer.name, last)
-            continue
-        after = {id(s) for s in level[n + 1 :]}
-        longer = replace(alloc, body=(*alloc.body, *level[n + 1 :]))
-        new: dict[int, Body] = {id(alloc): (longer,), **dict.fromkeys(after, ())}
-        func = replace(func, body=rewrite(func.body, lambda s, new=new: new.get(id(s))))
-    return func
 
 
 def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt) -> Stmt:
