@@ -129,8 +129,7 @@ def _plan_of(
     """The plan in which an iteration of `loop` is a group."""
     before, after = _siblings(kernel.body, loop)
     first = tuple(s for s in before if _copies(s))
-    if not (after and isinstance(after[0], Barrier)):  # for which all threads have waited for all copies
-        after = ()
+    here = _not_behind_barrier(here, after)
     roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
     if None in roots:
         return None
@@ -141,8 +140,6 @@ def _plan_of(
     for (p, root), q in product(zip(copies, roots, strict=True), easy):
         if q.path < p.path and not any(s is root for s in q.around):
             continue  # it is done before the first copy
-        if any(s is x for s in q.around for x in after):
-            continue
         s, t = by_label[p.stmt.label], by_label[q.stmt.label]
         counted = root is loop or len(first) == 1
         for n in _newer(func, s, root, t, loop, q, outer, counted, least) if any(conflicts(s, t)) else ():
@@ -168,6 +165,13 @@ def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:
 def _counted(s: Stmt | None) -> TypeGuard[Loop]:
     """Whether each iteration of `s` is a group, and how many there are is known."""
     return _is_serial(s) and isinstance(s.extent, Int)
+
+
+def _not_behind_barrier(here: Sequence[StmtPath], after: Body) -> Sequence[StmtPath]:
+    """The statements `here` but those of `after`, if it begins with a barrier, for which all copies are waited for."""
+    if not (after and isinstance(after[0], Barrier)):
+        return here
+    return [q for q in here if not any(s is x for s in q.around for x in after)]
 
 
 def _siblings(body: Body, loop: Loop) -> tuple[Body, Body]:

@@ -196,28 +196,34 @@ class _Parts:
                 f"{stage} is no fold of partial results over one loop", suggestion="the stage that was rfactored"
             )
         load = s.values[0]
-        assert isinstance(load, Load)
-        name = load.buffer.name
-        touching = [p for p in leaf_paths_of(func) if name in stored_buffers(p.stmt)]
-        made = touching[0].stmt if len(touching) == 1 else None
-        whole = any(isinstance(x, Alloc) and x.buffer.name == name for x in touching[0].around) if touching else False
-        plain = isinstance(made, Reduce) and made.monoid == s.monoid and made.init == made.monoid.identity
-        if not (plain and whole and isinstance(made, Reduce) and len(made.values) == 1):
-            raise ScheduleError(
-                f"{name} is not made by one {s.monoid.name} that starts from nothing", suggestion=f"rfactor of {stage}"
-            )
+        made = _made_in_parts(func, stage, s, load.buffer.name)
+        assert isinstance(made.stmt, Reduce)
         axes = [n for n, x in enumerate(load.at) if x == Var(s.over[0])]
-        indices = [x for x in made.at if isinstance(x, Var)]
-        loops = {x.var: x.extent for x in (*place.loops, *touching[0].loops)}
-        if (
-            len(axes) != 1
-            or len({*indices}) < len(made.at)
-            or not all(isinstance(x, Var | Int) for x in (*load.at, *s.at))
-        ):
-            raise ScheduleError(f"{name} is not read as it is made, part by part", suggestion=f"rfactor of {stage}")
+        indices = [x for x in made.stmt.at if isinstance(x, Var)]
+        plain = len(axes) == 1 and len({*indices}) == len(made.stmt.at)
+        if not plain or not all(isinstance(x, Var | Int) for x in (*load.at, *s.at)):
+            raise ScheduleError(
+                f"{load.buffer.name} is not read as it is made, part by part", suggestion=f"rfactor of {stage}"
+            )
+        loops = {x.var: x.extent for x in (*place.loops, *made.loops)}
         if loops[s.over[0]] != loops[indices[axes[0]].name]:
-            raise ScheduleError(f"{stage} folds another number of parts than {name} has", suggestion="all of them")
-        return _Parts(place, touching[0], axes[0])
+            raise ScheduleError(
+                f"{stage} folds another number of parts than {load.buffer.name} has", suggestion="all of them"
+            )
+        return _Parts(place, made, axes[0])
+
+
+def _made_in_parts(func: Func, stage: str, s: Reduce, name: str) -> StmtPath:
+    """The one fold that makes the partial results `name`, which `s` of `stage` folds, by the monoid of that."""
+    touching = [p for p in leaf_paths_of(func) if name in stored_buffers(p.stmt)]
+    made = touching[0].stmt if len(touching) == 1 else None
+    own = made is not None and any(isinstance(x, Alloc) and x.buffer.name == name for x in touching[0].around)
+    fold = isinstance(made, Reduce) and len(made.values) == 1 and made.monoid == s.monoid
+    if not (own and fold and isinstance(made, Reduce) and made.init == made.monoid.identity):
+        raise ScheduleError(
+            f"{name} is not made by one {s.monoid.name} that starts from nothing", suggestion=f"rfactor of {stage}"
+        )
+    return touching[0]
 
 
 def _require_order(func: Func, mine: _Parts, other: _Parts) -> None:
