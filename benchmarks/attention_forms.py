@@ -2,8 +2,9 @@
 
     python benchmarks/attention_forms.py [--arch sm_90a] [--rows causal,decode] [--compile] [--write]
 
-The floor is that of `lp.machine(arch)`: the products on its tensor cores, without those that a mask leaves out, or
-every array read or written once, whichever takes longer. Only with `--compile` does ptxas count bytes spilled.
+The floor is that of `lp.machine(arch)`: the products on its tensor cores or the exponentials of the scores, without
+those that a mask leaves out, or every array read or written once, whichever takes longest. Only with `--compile` does
+ptxas count bytes spilled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import tables
 import loopir as lp
 from loopir import schedules
 
-F32 = "float32"
+F32, POWERS = "float32", 16
+"""The type of scores; exponentials that a processor makes in a cycle."""
 Score = Callable[..., Any]
 """What becomes of a score, given the numbers of its batch, head, row and key, and what the form reads further."""
 
@@ -91,11 +93,14 @@ class Form:
     def floor(self, machine: lp.Machine) -> float:
         """Seconds."""
         rows, keys = (self.sizes[x] if isinstance(x, str) else x for x in (self.rows, self.keys))
-        one = self.batch * self.depth * self.heads
-        moved = (4 if self.dtype == F32 else 2) * one * (rows + keys / self.group)
+        one, size = self.batch * self.depth * self.heads, 4 if self.dtype == F32 else 2
+        seen = self.batch * self.heads * rows * keys * self.visible
         rate = machine.tensor_rate(self.dtype)
-        products = 4 * one * rows * keys * self.visible / max(rate.warp, rate.warpgroup)
-        return max(machine.memory_seconds(moved, 2 * one * rows), products) + machine.launch
+        products = 2.0 * machine.lanes * machine.processors * machine.clock  # float32 as it is, not cut off to TF32
+        products = products if self.dtype == F32 else max(rate.warp, rate.warpgroup)
+        powers = POWERS * machine.processors * machine.clock
+        memory = machine.memory_seconds(size * one * (rows + 2 * keys / self.group), size * one * rows)
+        return max(memory, 4 * seen * self.depth / products, seen / powers) + machine.launch
 
 
 def causal(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
