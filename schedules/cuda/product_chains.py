@@ -84,10 +84,12 @@ def _in_blocks(
     return batched(_overlapped(s, c, tiles[-1], outer), batch)
 
 
-Begun = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
+ChainLoop = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
 
 
-def in_one_loop(s: lp.Schedule, c: Chain, size: tuple[int, int], whole: tuple[int, int], *, backwards: bool) -> Begun:
+def in_one_loop(
+    s: lp.Schedule, c: Chain, size: tuple[int, int], whole: tuple[int, int], *, backwards: bool
+) -> ChainLoop:
     """The chain in one loop over blocks of keys for each block of rows, of `size`, without guards on what is folded;
     tiles of rows, keys and values in shared memory, whose rows are `whole` numbers of elements, of which a product
     takes the first of `whole` at once. With it: the chain, the tiles, the loops over blocks of rows and of keys, and

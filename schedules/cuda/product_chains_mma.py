@@ -32,22 +32,22 @@ def product_chain_mma(s: lp.Schedule, *, warps: int = WARPS, keys: int | None = 
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
     s, c = found
-    s, unit = in_few_operations(s, c), _unit(s, c)
-    keys = keys or _keys(s, c)
+    s, unit = in_few_operations(s, c), _warp_unit(s, c)
+    keys = keys or _warp_keys(s, c)
     try:
-        return _in_blocks(s, c, unit, warps, keys, backwards=True)
+        return _in_warp_blocks(s, c, unit, warps, keys, backwards=True)
     except lp.ScheduleError:  # where it begins, a block may not be known to be there
-        return _in_blocks(s, c, unit, warps, keys, backwards=False)
+        return _in_warp_blocks(s, c, unit, warps, keys, backwards=False)
 
 
-def _unit(s: lp.Schedule, c: Chain) -> Unit:
+def _warp_unit(s: lp.Schedule, c: Chain) -> Unit:
     read = {t.dtype.name for x in (c.first, c.second) for t in s.accesses(x.stage) if not t.write}
     if read not in ({"bfloat16"}, {"float16"}):
         raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
     return UNITS[read.pop()]
 
 
-def _keys(s: lp.Schedule, c: Chain) -> int:
+def _warp_keys(s: lp.Schedule, c: Chain) -> int:
     """The keys of a block: the most of which there is room for, and at least two blocks."""
     size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
     found = next((x for most, x in KEYS if size <= most), None)
@@ -60,7 +60,7 @@ def _keys(s: lp.Schedule, c: Chain) -> int:
     return keys
 
 
-def _in_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int, *, backwards: bool) -> lp.Schedule:
+def _in_warp_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int, *, backwards: bool) -> lp.Schedule:
     s, c, tiles, block, outer, batch = in_one_loop(
         s, c, (warps * ROWS, keys), (unit.depth, unit.depth), backwards=backwards
     )
@@ -71,8 +71,8 @@ def _in_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int, *, b
         if stage not in (*products, *tiles):
             s, (warp, _) = step(s, "split", inside(s, stage, block, outer)[0], ROWS, tail="exact")
             s = s.bind(warp, "warp.y")
-    s = _product(s, c.first, unit, block, outer)
-    s = _product(s, c.second, unit, block, outer)
+    s = _warp_product(s, c.first, unit, block, outer)
+    s = _warp_product(s, c.second, unit, block, outer)
     for tile in tiles:
         s = s.set_layout(tile, swizzled(extent(s, s.loops(tile)[-1]) or 0, unit.vector))
         s = copy_by_warps(s, tile, (warps, 1), f"cp_async_{unit.short}" if tile != tiles[0] else None, unit.vector)
@@ -81,7 +81,7 @@ def _in_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int, *, b
     return batched(s, batch)
 
 
-def _product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str) -> lp.Schedule:
+def _warp_product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str) -> lp.Schedule:
     """A product by warps, each of its rows; operands in shared memory go to registers for each step."""
     i, j, *steps, k = inside(s, c.stage, block, outer)
     if not steps:

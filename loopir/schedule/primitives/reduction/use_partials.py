@@ -108,7 +108,7 @@ def use_partials(func: Func, stage: str, fold: str) -> Func:
     mine, other = _Parts.of(func, stage), _Parts.of(func, fold)
     func = extend_lifetime(func, other.partial.buffers[0].name, mine.whole)
     mine, other = _Parts.of(func, stage), _Parts.of(func, fold)
-    _require_order(func, mine, other)
+    _require_own_nests(func, mine, other)
     found = _correction(mine, other)
     names = UsedNames.of(func)
     stand_in = _StandIn.of(func, other, names)
@@ -226,7 +226,7 @@ def _made_in_parts(func: Func, stage: str, s: Reduce, name: str) -> StmtPath:
     return touching[0]
 
 
-def _require_order(func: Func, mine: _Parts, other: _Parts) -> None:
+def _require_own_nests(func: Func, mine: _Parts, other: _Parts) -> None:
     """Refuse unless each of the four statements stands in a nest of its own, what is read before what reads it, and
     nothing else reads or writes what changes."""
     nest_of = {id(p.stmt): t.nth for t in top_level_nests(func) for p in t.places}
