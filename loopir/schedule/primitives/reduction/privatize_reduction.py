@@ -92,7 +92,7 @@ def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
         raise ScheduleError(
             f"{reduce.label} starts from what it is given in the nest", suggestion=f"rfactor({reduce.label!r}, ...)"
         )
-    (b,) = reduce.buffers
+    b = next(iter(reduce.buffers))
     if not any(isinstance(p, Arg) and p.buffer == b and p.access == "inout" for p in func.params):
         raise ScheduleError(
             f"{b.name} is no array that the caller gives, and elements that nothing has written would be read",
