@@ -186,7 +186,9 @@ def join_view(s: lp.Schedule, stage: str, buffer: str) -> lp.Schedule:
     counted = [_counting_loops(s, d) for d in at]
     groups = [x for x in counted if x is not None]
     order = [loop for x in groups for loop in x]
-    if len(groups) != len(at) or sorted(order) != sorted(s.loops(stage)):
+    if len(groups) != len(at) or len(order) == len(groups) or sorted(order) != sorted(s.loops(stage)):
+        return s
+    if order[-1] != s.loops(stage)[-1]:  # what it writes would not go on along its innermost loop
         return s
     if tuple(order) != s.loops(stage):
         if s.why("reorder", *order) is not None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-import loopir.intrinsics  # noqa: F401
+import loopir as lp
+import schedules
 from loopir.analysis.cost.dead_stores import live_stores
-from loopir.ir.grammar import Alloc
+from loopir.ir.grammar import Alloc, InstrCall
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.walk import statements
 
@@ -55,3 +56,16 @@ def test_a_fold_keeps_what_it_folds_into() -> None:
     )
     (alloc,) = (s for s in statements(f.body) if isinstance(s, Alloc))
     assert live_stores("a", alloc.body, {}) == {}
+
+
+def test_an_instruction_reads_all_that_its_operand_holds() -> None:
+    """Weights that are made of bytes and scales in registers, where products take them."""
+    a, w = lp.placeholder((16, 512), "bfloat16", name="a"), lp.placeholder((256, 512), "int8", name="w")
+    s = schedules.auto(
+        lp.Schedule(a @ (w.astype("bfloat16") * lp.placeholder((256, 1), "bfloat16", name="c")).T), "cuda"
+    )
+    (func,) = lp.lower(s, "cuda")
+    taken = {x.buffer.name for t in statements(func.body) if isinstance(t, InstrCall) for x in t.operands}
+    local = [t for t in statements(func.body) if isinstance(t, Alloc) and t.buffer.scope == "local"]
+    assert any(t.buffer.name in taken for t in local)
+    assert not any(live_stores(t.buffer.name, t.body, {}) for t in local if t.buffer.name in taken)

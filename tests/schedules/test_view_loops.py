@@ -125,7 +125,7 @@ def test_a_joined_view_means_the_same(order: list[int], sizes: list[int]) -> Non
     y = (x * 2.0).named("y")
     s = lp.Schedule(y.reshape((a, b, c, d)).transpose(tuple(order)).named("z"))
     made = join_view(s, "z", "y")
-    assert len(made.loops("z")) <= 2 or 1 in sizes
+    assert len(made.loops("z")) == 2 or 1 in sizes or order[-1] != 3
     given = {"x": np.arange(a * b * c * d, dtype="float32").reshape(a * b, c * d)}
     want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
     np.testing.assert_array_equal(got["z"], want["z"])
@@ -134,7 +134,13 @@ def test_a_joined_view_means_the_same(order: list[int], sizes: list[int]) -> Non
 def test_what_is_counted_otherwise_is_left_as_it_is() -> None:
     x = lp.placeholder((6, 8), "float32", name="x")
     y = (x * 2.0).named("y")
-    for z in (y[:, ::2], y[:4].reshape((2, 2, 8))[:, :1], lp.stack([y, y])):
+    for z in (
+        y.T,
+        y.reshape((2, 3, 8)).transpose((2, 0, 1)),
+        y[:, ::2],
+        y[:4].reshape((2, 2, 8))[:, :1],
+        lp.stack([y, y]),
+    ):
         s = lp.Schedule((z + 0.0).named("z"))
         made = join_view(s, "z", "y")
         assert made.func == s.func or len(made.loops("z")) == 2

@@ -11,9 +11,9 @@ from itertools import product
 from math import prod
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Body, Index, Int, Load, Loop, Store
+from loopir.ir.grammar import Body, Index, InstrCall, Int, Load, Loop, Store
 from loopir.ir.layout.layouts import evaluate
-from loopir.ir.traverse.walk import leaf_paths, nodes
+from loopir.ir.traverse.walk import leaf_paths, nodes, statements
 
 MOST_ELEMENTS = 4096
 """Iterations of unrolled loops that are looked through, at most."""
@@ -27,6 +27,8 @@ def live_stores(name: str, body: Body, known: Mapping[str, float]) -> dict[str, 
     Stores that are read as a whole are left out, and so are those of which it is not known. `known` are the parts of
     stores around: what is read to be stored where nothing reads it is not read.
     """
+    if any(x.buffer.name == name for s in statements(body) if isinstance(s, InstrCall) for x in s.operands):
+        return {}  # an instruction takes several elements from an address on
     read: set[tuple[int, ...]] = set()
     written: dict[str, set[tuple[int, ...]]] = {}
     shares: list[float] = []
@@ -37,15 +39,15 @@ def live_stores(name: str, body: Body, known: Mapping[str, float]) -> dict[str, 
             if found is None:
                 return {}
             read |= found
-            shares.append(known.get(getattr(p.stmt, "label", ""), 1.0))
+            shares.append(known.get(p.stmt.label, 1.0))
         if isinstance(p.stmt, Store):
             if p.stmt.buffer.name == name:
                 found = _elements(p.stmt.at, p.loops)
                 if found is None:
                     return {}
                 written[p.stmt.label] = found
-        elif any(b.name == name for b in getattr(p.stmt, "buffers", ())) or not hasattr(p.stmt, "values"):
-            return {}  # folds read what they write, and instructions take addresses
+        elif name in (b.name for b in p.stmt.buffers):
+            return {}  # a fold reads what it writes
     most = max(shares, default=1.0)
     live = {label: most * len(at & read) / max(1, len(at)) for label, at in written.items()}
     return {label: x for label, x in live.items() if x < 1.0}
