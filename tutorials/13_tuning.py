@@ -47,12 +47,12 @@ print(choices.queries["strip(y)"].values)
 # %% [markdown]
 # ## Measuring
 #
-# Each candidate is built and run in a process of its own: one that crashed or hung would cost itself alone. Two seconds
+# Each candidate is built and run in a process of its own: one that crashed or hung would cost itself alone. Six seconds
 # are enough to see it at work; by itself a run takes ten, and `effort="full"` two minutes.
 
 # %%
 folder = Path(tempfile.mkdtemp()) / "loopir_tuning"
-found = schedules.tune(program(), "llvm", budget_s=2.0, rules=[recipe], database=folder, threads=1)
+found = schedules.tune(program(), "llvm", budget_s=6.0, rules=[recipe], database=folder, threads=1)
 print(found)
 x = np.random.default_rng(0).random((200, 300), np.float32)
 np.testing.assert_allclose(found.schedule.build("llvm")(x), np.exp(x) + x * 0.5, rtol=1e-5)

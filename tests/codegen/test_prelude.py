@@ -56,3 +56,9 @@ def test_every_declaration_of_an_emitted_source_is_used() -> None:
         assert len(re.findall(rf"\b{name}\b", source)) > len(re.findall(rf"^[_a-z].*\b{name}\b", above, re.MULTILINE))
     assert "lp_lane_xor" in above
     assert "lp_to_f16" not in above
+
+
+def test_arguments_of_templates_are_none_of_calls() -> None:
+    x = lp.placeholder((4,), "float32", name="x")
+    s = lp.Schedule(lp.maximum(x.astype("int32"), 0).named("y")).bind("i", "threadIdx.x")
+    assert "lp_max(T a, T b)" in emit(lp.lower(s, "cuda")[0]).source

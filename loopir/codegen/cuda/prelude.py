@@ -59,10 +59,14 @@ def _is_called(definition: str, names: frozenset[str], called: str) -> bool:
     return not _counts(called, name).isdisjoint(_counts(definition.partition("{")[0], name))
 
 
+_TEMPLATE_ARGUMENTS = re.compile(r"(?<=\w)<[^<>()]*>(?= *\()")
+
+
 def _counts(text: str, name: str) -> set[int]:
     """How many arguments stand between the parentheses after `name`, wherever it stands in `text`."""
     found: set[int] = set()
-    for m in re.finditer(rf"\b{name}\b(?:<[^<>()]*>)? *\(", text):
+    text = _TEMPLATE_ARGUMENTS.sub("", text)  # whose commas part no arguments of a call
+    for m in re.finditer(rf"\b{name}\b *\(", text):
         depth = count = 1
         for n, c in enumerate(text[m.end() :]):
             depth += (c in "([{") - (c in ")]}")

@@ -61,9 +61,27 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
                 for k in range(8):
                     C[i] = sum(A[i, k], over=k, init=0)
     refuses: privatize_reduction("C", "k")  # C starts from what it is given in the nest
+
+    before:
+        def rows(A: "int32[8, 4]", C: "inout int32[8]"):
+            for i in range(8):
+                for k in range(4):
+                    C[i] = sum(A[i, k], over=k)
+    call:    privatize_reduction("C", "i")
+    after:
+        def rows(A: "int32[8, 4]", C: "inout int32[8]"):
+            for i in range(8):
+                with alloc("int32[8]", scope="local") as C_local:
+                    for ax0 in range(8):
+                        C_local[ax0]: "C_local_init" = 0
+                    for k in range(4):
+                        C_local[i] = sum(A[i, k], over=k)
+                    for ax0_1 in range(8):
+                        C[ax0_1] += C_local[ax0_1]
     """
     reduce, loop = find_reduce(func, stage).reduce, find_loop(func, at)
     result = _result(func, reduce, loop)
+    around = {s.var for s in (*path_to(func, loop), loop) if isinstance(s, Loop)}
     _require_alone(reduce, loop)
     taken = taken_names(func)
     b = Buffer(fresh_name(name or f"{result.name}_{scope}", taken), result.shape, result.dtype, scope_called(scope))
@@ -71,7 +89,8 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
     filled, folded = _element_loops(result, taken), _element_loops(result, taken)
     start = Store(fresh_name(f"{b.name}_init", taken), b, _element_of(filled), reduce.monoid.identity[0])
     inner = replace(reduce, label=b.name, buffers=(b,), atomic=False)
-    last = replace(reduce, at=_element_of(folded), values=(Load(b, _element_of(folded)),))
+    over = tuple(x for x in reduce.over if x in around)
+    last = replace(reduce, at=_element_of(folded), values=(Load(b, _element_of(folded)),), over=over)
     own = rewrite(loop.body, lambda s: inner if s is reduce else None)
     body = (*_wrapped(filled, start), *own, *_wrapped(folded, last))
     require_place(b.name, b.scope, path_to(func, loop), body)
