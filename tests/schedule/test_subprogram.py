@@ -69,6 +69,56 @@ def test_parts_that_differ_in_names_alone_are_the_same() -> None:
     assert lp.text(extract(f, ("a1",)).func) == lp.text(extract(f, ("a2",)).func)
 
 
+PARTLY_WRITTEN = """
+def f(x: "float32[3, 5]", m: "out float32[5]"):
+    with alloc("float32[3, 8]") as r:
+        for a in range(3):
+            for b in range(8):
+                if b < 5:
+                    r[a, b] = x[a, b] * 2.0
+        for j in range(5):
+            for i in range(3):
+                m[j] = max(r[i, j] * 3.0, over=i, init=-inf)
+"""
+
+
+def test_what_others_write_in_part_is_not_taken_for_written() -> None:
+    """So a step that reads more of it is refused on these nests, as it is in the whole program."""
+    s = lp.Schedule(lp.parse(PARTLY_WRITTEN))
+    assert {a.buffer.name: a.access for a in subprogram(s.func, ("m",)).args} == {"r": "out", "m": "out"}
+    first = (("split", ("j", 8), ()), ("cache_write", ("m", "local", "j_i"), ()))
+    copied = (*first, ("cache_read", ("m_local", "arg", "local", "j_i"), ()))
+    made = s.schedule_nests((("m",), copied))
+    with pytest.raises(lp.ScheduleError, match="a copy of what need not be written of arg, where j_o"):
+        s.schedule_nests((("m",), (*copied, ("pad", ("m_local",), ()))))
+    with pytest.raises(lp.ScheduleError, match="a copy of what need not be written of r, where j_o"):
+        made.pad("m_local")
+    given = {"x": np.arange(15, dtype="float32").reshape(3, 5)}
+    np.testing.assert_array_equal(lp.interpret(made.func, given, {})["m"], 6 * given["x"].max(axis=0))
+
+
+WRITTEN_BY_TWO = """
+def f(n: "size", x: "float32[n, 4]", m: "out float32[8]"):
+    with alloc("float32[n, 8]") as r:
+        for a in range(n):
+            for b in range(8):
+                if b < 4:
+                    r[a, b] = x[a, b] * 2.0
+        for c in range(n):
+            for d in range(4):
+                r[c, d + 4] = x[c, d]
+        for j in range(8):
+            for i in range(n):
+                m[j] = max(r[i, j] * 3.0, over=i, init=-inf)
+"""
+
+
+def test_what_others_write_together_is_taken_for_written() -> None:
+    s = lp.Schedule(lp.parse(WRITTEN_BY_TWO)).split("a", 32).fuse("c", "d")
+    access = {a.buffer.name: a.access for a in subprogram(s.func, ("m",)).args}
+    assert access == {"r": "in", "m": "out"}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_program_taken_apart_and_put_together_means_the_same(data: st.DataObject) -> None:

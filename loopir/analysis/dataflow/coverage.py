@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from loopir.analysis.dependence.access import Access, Statement, is_affine_visible, statements_in
 from loopir.analysis.dependence.distance_vectors import distance_vectors
-from loopir.analysis.presburger.constraints import SIZE, combine, least_point
+from loopir.analysis.presburger.constraints import SIZE, ConstraintSystem, combine, least_point
 from loopir.analysis.presburger.solver import asking, isl, nothing
 from loopir.analysis.regions.bounds import instance_of
 from loopir.arith.poly import constant_poly, poly_add
 from loopir.arith.simplify import Context, nonnegative, poly, simplify_cond
-from loopir.ir.grammar import TRUE, Func, Index, Var
+from loopir.errors import Undecided
+from loopir.ir.grammar import TRUE, Buffer, Func, Index, Var
 from loopir.ir.traverse.walk import nests_declaring, substitute
 
 
@@ -124,6 +125,37 @@ def image(of: Values, outer: Sequence[str]) -> Image:
         whole = isl.Set.from_basic_set(piece)
         points = points.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
     return Image(points, system.inexact is None and not s.maybe and all(map(is_affine_visible, of.indices)))
+
+
+def is_written_whole(func: Func, b: Buffer, statements: Sequence[Statement]) -> bool:
+    """Whether those statements are seen to write all elements of `b` together."""
+    try:
+        return _is_written_whole(func, b, statements)
+    except Undecided:
+        return False
+
+
+@asking
+def _is_written_whole(func: Func, b: Buffer, statements: Sequence[Statement]) -> bool:
+    system, at = ConstraintSystem(), [Var(f"e{d}") for d in range(len(b.shape))]
+    names: dict[str, str | int] = {n: f"{SIZE}{n}" for n in func.sizes}
+    system.constraints += [({f"{SIZE}{n}": 1}, False) for n in func.sizes]
+    for c in func.assumes:
+        system.require(c, "n", names)
+    names |= {x.name: x.name for x in at}
+    for x, size in zip(at, b.shape, strict=True):
+        system.inside(x.name, size, "e", names)
+    dims = _dims(func, (), at)
+    left = nothing(len(dims))
+    for piece in system.solutions(dims, []):
+        whole = isl.Set.from_basic_set(piece)
+        left = left.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
+    for s in statements:
+        for a in s.accesses:
+            if a.write and a.buffer == b.name and not a.maybe and None not in a.at:
+                found = image(Values(func, s, [ix for ix in a.at if ix is not None], a), ())
+                left = left.subtract(found.points) if found.exact else left
+    return bool(left.is_empty())
 
 
 def find_duplicate(

@@ -12,12 +12,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from loopir.analysis.dataflow.coverage import is_written_whole
+from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Stmt, Store
+from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, If, Int, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.labels import labels_in, labels_of
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
+    StmtPath,
     accessed_buffers,
     loaded_buffers,
     statements,
@@ -43,8 +46,9 @@ class Part:
 def subprogram(func: Func, stages: Iterable[str]) -> Func:
     """The nests of `func` in which `stages` stand as a Func with the same names.
 
-    What other nests read or write besides becomes an argument. ScheduleError for a stage that is not there, and where
-    another nest has to run between these.
+    What other nests read or write besides becomes an argument: "out", of which nothing need be written, where these
+    nests only read it and others are not seen to write all of it before. ScheduleError for a stage that is not there,
+    and where another nest has to run between these.
     """
     return _subprogram(func, _chosen(func, stages))
 
@@ -73,8 +77,9 @@ def extract(func: Func, stages: Iterable[str]) -> Part:
     chosen = _chosen(func, stages)
     found = _subprogram(func, chosen)
     taken, new, labels = UsedNames(set(found.sizes), set()), Renaming(), dict[str, str]()
+    written = frozenset[str]().union(*(stored_buffers(t.nest) for t in top_level_nests(found)))
     for a in found.args:
-        stem = "arg" if a.access == "in" else _NUMBER.sub("", a.buffer.name) or "arg"
+        stem = "arg" if a.buffer.name not in written else _NUMBER.sub("", a.buffer.name) or "arg"
         new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name(stem))
     for s in statements(found.body):
         match s:
@@ -236,15 +241,17 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
     filled = {x for x in touched if not index.writing.get(x, set()) <= own}
 
     def access(name: str) -> Access:
-        """What another nest has filled in part has to stay."""
+        """What another nest has filled in part has to stay; of what is only read, some may hold nothing."""
+        if name not in written:
+            return "in" if _is_filled_before(func, chosen, name) else "out"
         return "inout" if name in filled or (name in read and _first_reads(mine, name)) else "out"
 
     args: list[Arg] = []
     for a in func.args:
         name = a.buffer.name
         if name in touched:
-            kept = a.access if a.access == "inout" else access(name)
-            args.append(Arg(a.buffer, kept if name in written else "in"))
+            given = a.access == "in" or (a.access == "inout" and name not in written)
+            args.append(Arg(a.buffer, "in" if given else "inout" if a.access == "inout" else access(name)))
     inner: list[Buffer] = []
     for b in _allocated(func):
         if b.name not in touched:
@@ -254,13 +261,36 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
         elif b.scope != "global" or b.layout is not None:
             raise ScheduleError(f"{b.name} is {b.scope} memory that other nests share", suggestion="take them along")
         else:
-            args.append(Arg(b, access(b.name) if b.name in written else "in"))
+            args.append(Arg(b, access(b.name)))
     args.sort(key=lambda a: a.access != "in")
     body: Body = tuple(mine)
     for b in reversed(inner):
         body = (Alloc(b, body),)
     params = (*(p for p in func.params if not isinstance(p, Arg)), *args)
     return replace(func, params=params, body=body)
+
+
+def _is_filled_before(func: Func, chosen: Sequence[int], buffer: str) -> bool:
+    """Whether nests before those that are chosen are seen to write all of `buffer`, which these only read."""
+    every = top_level_nests(func)
+    first = next(n for n in chosen if buffer in accessed_buffers(every[n].nest))
+    writers = [every[n] for n in sorted(_index(func).writing.get(buffer, set())) if n < first]
+    if any(_fills(p, b) for t in writers for p in t.places for b in p.stmt.buffers if b.name == buffer):
+        return True
+    within = {id(t.nest) for t in writers}
+    made = [s for s in statements_in(func, lambda nest: id(nest) in within) if buffer in s.writes]
+    (b,) = {x for s in made for x in s.place.stmt.buffers if x.name == buffer} or {None}
+    return b is not None and is_written_whole(func, b, made)
+
+
+def _fills(place: StmtPath, b: Buffer) -> bool:
+    """Whether a statement writes each element of `b` by a loop for each dimension, with no guard and no other loop."""
+    over = place.stmt.over if isinstance(place.stmt, Reduce) and place.stmt.init is not None else ()
+    loops = {x.var: x.extent for x in place.loops if x.var not in over}
+    for ix, size in zip(place.stmt.at, b.shape, strict=True):
+        if not (isinstance(ix, Var) and loops.pop(ix.name, None) == size) and (ix, size) != (Int(0), Int(1)):
+            return False
+    return not loops and not any(isinstance(s, If) for s in place.around)
 
 
 def _first_reads(nests: Sequence[Stmt], buffer: str) -> bool:

@@ -167,6 +167,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     known = there.here
     _require_inside(place.stmt, there)
     _require_held(new, place.stmt, copies)
+    _require_copied(new, place.stmt, copies, dropped)
     _require_apart(new, place)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
     around = next((x for x in reversed(place.around) if isinstance(x, Loop) and len([*leaf_paths((x,))]) > 1), None)
@@ -384,14 +385,47 @@ def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy |
         )
 
 
+def _require_copied(
+    func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy | None], dropped: Sequence[Cond]
+) -> None:
+    """Refuse if the stage, which has no guards in `func`, may use where these do not hold what is copied of memory
+    that nothing has written.
+
+    Such a copy is harmless as long as guards keep the stage from using it.
+    """
+    for name, copy in copies.items():
+        if copy is None or not isinstance(copy.store.value, Load) or _is_copied_whole(func, copies, copy.store):
+            continue
+        loads = [n for n in nodes(stmt) if isinstance(n, Load) and n.buffer.name == name]
+        for held, c in ((copy.holds(n.at), c) for n in loads for c in dropped):
+            if c not in conjuncts(held) and _may_fail(func, stmt.label, Not(conj(Not(c), held))):
+                source = copy.store.value.buffer.name
+                raise ScheduleError(
+                    f"{stmt.label} would use {name}, a copy of what need not be written of {source}, where {text(c)} "
+                    "does not hold",
+                    suggestion=f"keep the guards, or write all of {source} that is copied",
+                )
+
+
+def _is_copied_whole(func: Func, copies: Mapping[str, _Copy | None], store: Store) -> bool:
+    """Whether all that a store copies is seen to be written before, be it by a copy in turn."""
+    assert isinstance(store.value, Load)
+    source = store.value.buffer
+    if any(a.buffer == source and a.access != "out" for a in func.args):
+        return True
+    above = copies[source.name] if source.name in copies else _copy(func, source)
+    copied = above is None or not isinstance(above.store.value, Load) or _is_copied_whole(func, copies, above.store)
+    return copied and _is_filled(func, store, source.name)
+
+
 def _is_filled(func: Func, stmt: Store | Reduce, name: str) -> bool:
-    """Whether one statement has written each element of the intermediate `name` before `stmt` reads it."""
+    """Whether one statement has written each element of `name` before `stmt` reads it."""
     every = statements_of(func)
-    (reader,) = (s for s in every if s.label == stmt.label and not s.init)
-    alloc = next((s for s in reader.place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
-    if alloc is None:
+    reader, *more = (s for s in every if s.label == stmt.label and not s.init)
+    if more:
         return False
-    around = [s.var for s in path_to(func, alloc) if isinstance(s, Loop)]
+    alloc = next((s for s in reader.place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
+    around = [s.var for s in path_to(func, alloc) if isinstance(s, Loop)] if alloc is not None else []
     made = [(s, b) for s in every for b in s.accesses if b.buffer == name and b.write and not b.fold]
     mine = [a for a in reader.accesses if a.buffer == name and not a.write]
     return all(any(is_written_before(func, (reader, a), one, around) for one in made) for a in mine)
