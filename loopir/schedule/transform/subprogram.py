@@ -9,7 +9,7 @@ was found for one layer of a network is found for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from loopir.analysis.dataflow.coverage import is_written_whole
@@ -246,12 +246,7 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
             return "in" if _is_filled_before(func, chosen, name) else "out"
         return "inout" if name in filled or (name in read and _first_reads(mine, name)) else "out"
 
-    args: list[Arg] = []
-    for a in func.args:
-        name = a.buffer.name
-        if name in touched:
-            given = a.access == "in" or (a.access == "inout" and name not in written)
-            args.append(Arg(a.buffer, "in" if given else "inout" if a.access == "inout" else access(name)))
+    args = [Arg(a.buffer, _access_of(a, written, access)) for a in func.args if a.buffer.name in touched]
     inner: list[Buffer] = []
     for b in _allocated(func):
         if b.name not in touched:
@@ -268,6 +263,13 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
         body = (Alloc(b, body),)
     params = (*(p for p in func.params if not isinstance(p, Arg)), *args)
     return replace(func, params=params, body=body)
+
+
+def _access_of(a: Arg, written: Set[str], access: Callable[[str], Access]) -> Access:
+    """How nests that write the buffers `written` take an argument of the program; `access` says it of its results."""
+    if a.access == "in" or (a.access == "inout" and a.buffer.name not in written):
+        return "in"
+    return "inout" if a.access == "inout" else access(a.buffer.name)
 
 
 def _is_filled_before(func: Func, chosen: Sequence[int], buffer: str) -> bool:

@@ -418,14 +418,19 @@ def _is_copied_whole(func: Func, copies: Mapping[str, _Copy | None], store: Stor
     return copied and _is_filled(func, store, source.name)
 
 
+def _loops_around_alloc(func: Func, place: StmtPath, name: str) -> list[str]:
+    """The loops that the buffer `name`, which is allocated around `place`, is allocated in."""
+    alloc = next((s for s in place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
+    return [s.var for s in path_to(func, alloc) if isinstance(s, Loop)] if alloc is not None else []
+
+
 def _is_filled(func: Func, stmt: Store | Reduce, name: str) -> bool:
     """Whether one statement has written each element of `name` before `stmt` reads it."""
     every = statements_of(func)
     reader, *more = (s for s in every if s.label == stmt.label and not s.init)
     if more:
         return False
-    alloc = next((s for s in reader.place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
-    around = [s.var for s in path_to(func, alloc) if isinstance(s, Loop)] if alloc is not None else []
+    around = _loops_around_alloc(func, reader.place, name)
     made = [(s, b) for s in every for b in s.accesses if b.buffer == name and b.write and not b.fold]
     mine = [a for a in reader.accesses if a.buffer == name and not a.write]
     return all(any(is_written_before(func, (reader, a), one, around) for one in made) for a in mine)
