@@ -66,6 +66,14 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     return None if c is None else (s, c)
 
 
+def float_of_16_bits(s: lp.Schedule, c: Chain) -> str:
+    """The type of what both products of `c` read; ScheduleError unless it is one float of 16 bits."""
+    read = {t.dtype.name for x in (c.first, c.second) for t in s.accesses(x.stage) if not t.write}
+    if read not in ({"bfloat16"}, {"float16"}):
+        raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
+    return read.pop()
+
+
 def _products(s: lp.Schedule) -> list[str]:
     return [x for x in s.stages if contraction(s, x, of_one_buffer=True) is not None]
 

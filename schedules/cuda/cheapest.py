@@ -16,7 +16,7 @@ from typing import Any, cast
 import loopir as lp
 
 from ..common.knobs import are_chosen
-from .recipe_table import is_lowered, lowered
+from .recipe_table import is_lowered, legal, lowered
 
 SAVED, LEAST_GAIN = 4.0e-7, 0.03
 """Seconds, and what part of the seconds of the first, that another recipe is to save at least."""
@@ -115,7 +115,7 @@ def _compare(
     """Which recipe is taken, and what it makes of `s`."""
     made, seen_texts = list[tuple[int, lp.Schedule]](), set[str]()
     for n, recipe in enumerate(recipes):
-        x = _scheduled(s, recipe)
+        x = legal(s, recipe)
         if x is not None and (text := lp.text(x.func)) not in seen_texts:  # options that make no difference
             seen_texts.add(text)
             made += [(n, x)] if is_lowered(x) else []
@@ -133,13 +133,6 @@ def _compare(
     if (seen := observer or _observer.get()) is not None:
         seen(candidates, candidates[best])
     return made[best]
-
-
-def _scheduled(s: lp.Schedule, recipe: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule | None:
-    try:
-        return recipe(s)
-    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
-        return None
 
 
 def _choice_for(

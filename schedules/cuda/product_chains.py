@@ -14,7 +14,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
 from ..common.nest_queries import batched, extent, if_legal, step
-from ..common.product_chains import Chain, blocked, factored, with_scores
+from ..common.product_chains import Chain, blocked, factored, float_of_16_bits, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
 GROUP_ROWS, STAGES = 64, 2
@@ -42,7 +42,7 @@ def product_chain(
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
     s, c = found
-    s, unit = in_few_operations(s, c), _unit(s, c)
+    s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     rows = rows or _rows(s, c)
     if keys is not None:
         return _backwards_or_not(s, c, unit, rows, keys, stages)
@@ -167,13 +167,6 @@ def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
     late = (outer, copy, c.second.stage)
     return if_legal(s, "retime", *late, before=made)  # of one block
-
-
-def _unit(s: lp.Schedule, c: Chain) -> Unit:
-    read = {t.dtype.name for x in (c.first, c.second) for t in s.accesses(x.stage) if not t.write}
-    if read not in ({"bfloat16"}, {"float16"}):
-        raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
-    return UNITS[read.pop()]
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:

@@ -10,7 +10,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, made_by, step
-from ..common.product_chains import Chain, factored
+from ..common.product_chains import Chain, factored, float_of_16_bits
 from .matmul_mma import COLUMNS, ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
 from .product_chains import in_few_operations, in_one_loop, in_registers, inside
 
@@ -32,19 +32,12 @@ def product_chain_mma(s: lp.Schedule, *, warps: int = WARPS, keys: int | None = 
     if found is None:
         raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
     s, c = found
-    s, unit = in_few_operations(s, c), _warp_unit(s, c)
+    s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     keys = keys or _warp_keys(s, c)
     try:
         return _in_warp_blocks(s, c, unit, warps, keys, backwards=True)
     except lp.ScheduleError:  # where it begins, a block may not be known to be there
         return _in_warp_blocks(s, c, unit, warps, keys, backwards=False)
-
-
-def _warp_unit(s: lp.Schedule, c: Chain) -> Unit:
-    read = {t.dtype.name for x in (c.first, c.second) for t in s.accesses(x.stage) if not t.write}
-    if read not in ({"bfloat16"}, {"float16"}):
-        raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
-    return UNITS[read.pop()]
 
 
 def _warp_keys(s: lp.Schedule, c: Chain) -> int:

@@ -76,27 +76,23 @@ def first_of(rows: Sequence[Recipe]) -> Callable[[lp.Schedule, str], lp.Schedule
 
 
 def legal(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
-    """What `schedule` makes of `s`; None where a step is refused."""
+    """What `schedule` makes of `s`; None where it refuses, or lowering refuses what it asks."""
     try:
         return schedule(s, *args, **options)
-    except lp.ScheduleError:
+    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
         return None
 
 
 def lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
     """What `schedule` makes of `s`, if it takes it and lowering for CUDA takes that."""
-    try:
-        made = schedule(s, *args, **options)
-        lp.lower(made, "cuda")
-    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
-        return None
-    return made
+    made = legal(s, schedule, *args, **options)
+    return made if made is not None and is_lowered(made) else None
 
 
 def is_lowered(s: lp.Schedule) -> bool:
     """Whether lowering for CUDA takes `s`."""
-    return lowered(s, _unchanged) is not None
-
-
-def _unchanged(s: lp.Schedule) -> lp.Schedule:
-    return s
+    try:
+        lp.lower(s, "cuda")
+    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+        return False
+    return True
