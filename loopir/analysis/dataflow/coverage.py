@@ -18,8 +18,8 @@ from loopir.analysis.regions.bounds import instance_of
 from loopir.arith.poly import constant_poly, poly_add
 from loopir.arith.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.errors import Undecided
-from loopir.ir.grammar import TRUE, Buffer, Func, Index, Var
-from loopir.ir.traverse.walk import nests_declaring, substitute
+from loopir.ir.grammar import TRUE, Buffer, Func, If, Index, Int, Reduce, Var
+from loopir.ir.traverse.walk import StmtPath, nests_declaring, substitute, top_level_nests
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,26 @@ def image(of: Values, outer: Sequence[str]) -> Image:
         whole = isl.Set.from_basic_set(piece)
         points = points.union(whole.project_out(isl.dim_type.set, len(dims), whole.dim(isl.dim_type.set) - len(dims)))
     return Image(points, system.inexact is None and not s.maybe and all(map(is_affine_visible, of.indices)))
+
+
+def fills(place: StmtPath, b: Buffer) -> bool:
+    """Whether a statement writes each element of `b` by a loop for each dimension, with no guard and no other loop."""
+    over = place.stmt.over if isinstance(place.stmt, Reduce) and place.stmt.init is not None else ()
+    loops = {x.var: x.extent for x in place.loops if x.var not in over}
+    for ix, size in zip(place.stmt.at, b.shape, strict=True):
+        if not (isinstance(ix, Var) and loops.pop(ix.name, None) == size) and (ix, size) != (Int(0), Int(1)):
+            return False
+    return not loops and not any(isinstance(s, If) for s in place.around)
+
+
+def is_filled_by_earlier_nest(func: Func, label: str, name: str) -> bool:
+    """Whether a nest before that of statement `label` fills the buffer `name`, whose sizes need not be affine."""
+    for t in top_level_nests(func):
+        if any(p.stmt.label == label for p in t.places):
+            return False
+        if any(fills(p, b) for p in t.places for b in p.stmt.buffers if b.name == name):
+            return True
+    return False
 
 
 def is_written_whole(func: Func, b: Buffer, statements: Sequence[Statement]) -> bool:

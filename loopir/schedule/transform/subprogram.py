@@ -12,15 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
-from loopir.analysis.dataflow.coverage import is_written_whole
+from loopir.analysis.dataflow.coverage import fills, is_written_whole
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, If, Int, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Stmt, Store
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.labels import labels_in, labels_of
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
-    StmtPath,
     accessed_buffers,
     loaded_buffers,
     statements,
@@ -277,22 +276,12 @@ def _is_filled_before(func: Func, chosen: Sequence[int], buffer: str) -> bool:
     every = top_level_nests(func)
     first = next(n for n in chosen if buffer in accessed_buffers(every[n].nest))
     writers = [every[n] for n in sorted(_index(func).writing.get(buffer, set())) if n < first]
-    if any(_fills(p, b) for t in writers for p in t.places for b in p.stmt.buffers if b.name == buffer):
+    if any(fills(p, b) for t in writers for p in t.places for b in p.stmt.buffers if b.name == buffer):
         return True
     within = {id(t.nest) for t in writers}
     made = [s for s in statements_in(func, lambda nest: id(nest) in within) if buffer in s.writes]
     (b,) = {x for s in made for x in s.place.stmt.buffers if x.name == buffer} or {None}
     return b is not None and is_written_whole(func, b, made)
-
-
-def _fills(place: StmtPath, b: Buffer) -> bool:
-    """Whether a statement writes each element of `b` by a loop for each dimension, with no guard and no other loop."""
-    over = place.stmt.over if isinstance(place.stmt, Reduce) and place.stmt.init is not None else ()
-    loops = {x.var: x.extent for x in place.loops if x.var not in over}
-    for ix, size in zip(place.stmt.at, b.shape, strict=True):
-        if not (isinstance(ix, Var) and loops.pop(ix.name, None) == size) and (ix, size) != (Int(0), Int(1)):
-            return False
-    return not loops and not any(isinstance(s, If) for s in place.around)
 
 
 def _first_reads(nests: Sequence[Stmt], buffer: str) -> bool:

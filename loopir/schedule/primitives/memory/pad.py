@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
 from loopir.analysis.dataflow.idle_iterations import always_folds
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
@@ -426,6 +427,8 @@ def _loops_around_alloc(func: Func, place: StmtPath, name: str) -> list[str]:
 
 def _is_filled(func: Func, stmt: Store | Reduce, name: str) -> bool:
     """Whether one statement has written each element of `name` before `stmt` reads it."""
+    if is_filled_by_earlier_nest(func, stmt.label, name):
+        return True
     every = statements_of(func)
     reader, *more = (s for s in every if s.label == stmt.label and not s.init)
     if more:
