@@ -15,6 +15,7 @@ from threading import Lock, current_thread, local, main_thread
 from typing import Any, TypeVar, cast
 
 from loopir.errors import LoopirError
+from loopir.ir import collection
 from loopir.ir.stack import FRAME, main_stack, on_large_stack, own_stack
 
 OWN = 1_000
@@ -72,6 +73,7 @@ def _enter() -> None:
             _outside = sys.getrecursionlimit()
             sys.setrecursionlimit(_outside + FRAMES)
         _running += 1
+        collection.enter()
 
 
 def _leave() -> None:
@@ -79,5 +81,6 @@ def _leave() -> None:
     global _running
     with _lock:
         _running -= 1
+        collection.leave()
         if not _running and sys.getrecursionlimit() == _outside + FRAMES:
             sys.setrecursionlimit(_outside)
