@@ -19,6 +19,7 @@ from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
 from .column_reduction import across, columns
+from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
 from .inner_loops import column_of, column_sums, inner_vectors
@@ -107,6 +108,10 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
     """`s` with its convolutions scheduled, which take the stages that they read along."""
     for stage in s.stages:
         if stage in s.stages and s.reduced(stage) and one_nest(s, stage):
+            if several(s, stage, SHORT_LOOP) and worth_channels(s, stage, lanes):
+                before, s = s, _channels(s, stage, lanes)
+                if s is not before:
+                    continue
             if worth_matrices(s, stage, lanes or lanes_of(s, stage)):
                 s = _matrices(s, stage)
             if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP):
@@ -251,6 +256,14 @@ def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A convolution as a product of matrices, if it can be; what goes on with it runs over the same loops."""
     try:
         return join_views(im2col(s, stage).simplify(drop_unit_loops=True))
+    except lp.ScheduleError:
+        return s
+
+
+def _channels(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """The convolution `stage` with channels in lanes; `s` itself where a step is refused."""
+    try:
+        return conv_channels(s, stage, lanes=lanes)
     except lp.ScheduleError:
         return s
 

@@ -35,7 +35,7 @@ def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     p = product(s, stage)
     if p is None:
         raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
-    columns = _columns(s, stage, p)
+    columns = matrix_columns(s, stage, p)
     batch = tuple(x for x in p.free if x not in (*p.left.loops, *columns))
     s = _copy_matrix(s, stage, p.right.buffer, batch, (p.reduced, columns))
     s = _joined_output(s, stage, columns)
@@ -50,7 +50,7 @@ def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     return s
 
 
-def _columns(s: lp.Schedule, stage: str, p: Product) -> tuple[str, ...]:
+def matrix_columns(s: lp.Schedule, stage: str, p: Product) -> tuple[str, ...]:
     """The loops of the right operand that count columns: the output goes on along them. Those before its rows, as of
     images, are around, and each has a matrix of its own."""
     out = next(t for t in s.accesses(stage) if t.write)

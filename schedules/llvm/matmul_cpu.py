@@ -131,12 +131,19 @@ def _tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: 
             over = sums + vectors >= registers or (whole and (height > rows or width > max(columns, lanes)))
             if over or (whole and sets and height > 8):
                 continue
-            size = c.bytes * (height + width)
-            far = size / L2_BYTES_PER_CYCLE if 2 * depth * size > lp.caches()[0] else 0
-            step_ = max(sums / 2, LOAD * (height + vectors), LATENCY, far)
-            cycles = -(-rows // height) * -(-columns // width) * (depth * step_ + sums + START)
+            cycles = tile_cycles((rows, columns, depth), height, vectors, lanes, c.bytes)
             best = min(best, (cycles, height, width)) if best[0] else (cycles, height, width)
     return best[1], best[2]
+
+
+def tile_cycles(sizes: tuple[int, int, int], height: int, vectors: int, lanes: int, bytes_: int) -> float:
+    """The cycles of a product of so many rows, columns and terms in tiles of `height` rows and so many vectors."""
+    rows, columns, depth = sizes
+    width, sums = vectors * lanes, height * vectors
+    size = bytes_ * (height + width)
+    far = size / L2_BYTES_PER_CYCLE if 2 * depth * size > lp.caches()[0] else 0
+    each = max(sums / 2, LOAD * (height + vectors), LATENCY, far)
+    return -(-rows // height) * -(-columns // width) * (depth * each + sums + START)
 
 
 def _chosen_tile(s: lp.Schedule, c: Contraction, lanes: int, registers: int, *, whole: bool = False) -> tuple[int, int]:
