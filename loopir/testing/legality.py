@@ -17,6 +17,7 @@ from loopir.errors import LoopirError, ScheduleError
 from loopir.ir.grammar import FloorDiv, Func, Int, Mod, Mul
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import nodes, replace_loop
+from loopir.schedule import Schedule
 from loopir.schedule.core.find import find_loop
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
@@ -50,7 +51,9 @@ def verdict(func: Func, step: Step) -> tuple[str, str]:
 def take(func: Func, step: Step) -> StepOutcome:
     """Take a step: all that loopir itself does."""
     try:
-        return _apply_step(func, step)
+        s = Schedule(func)
+        refusal = s.why(step.name, *step.args, **dict(step.kwargs))
+        return s.apply(step).func if refusal is None else refusal
     except ScheduleError as error:
         return error
     except Exception:

@@ -123,6 +123,8 @@ class Flow:
     sites: dict[tuple[str, bool], Site] = field(default_factory=dict[tuple[str, bool], Site])
     known: dict[tuple[object, ...], Pieces] = field(default_factory=dict["tuple[object, ...]", "Pieces"])
     depth: int = 0
+    relations: dict[tuple[str, str], isl.Map] = field(default_factory=dict["tuple[str, str]", isl.Map])
+    """By a site and the text of what it is related to: reading text takes as long as most questions."""
 
     def __post_init__(self) -> None:
         if any(isinstance(s, InstrCall | Kernel) for s in statements(self.func.body)):
@@ -189,8 +191,11 @@ class Flow:
 
     def map(self, site: Site, to: str) -> isl.Map:
         """The relation from an instance of `site` to what `to` says of `i0`, `i1` ..."""
-        text_ = f"{self.params} -> {{ {site.name}{_tuple(len(site.loops))} -> {to} }}"
-        return read_map(text_).intersect_domain(site.domain)
+        found = self.relations.get((site.name, to))
+        if found is None:
+            text_ = f"{self.params} -> {{ {site.name}{_tuple(len(site.loops))} -> {to} }}"
+            found = self.relations[site.name, to] = read_map(text_).intersect_domain(site.domain)
+        return found
 
     def element(self, site: Site, b: Buffer, at: Sequence[Index]) -> isl.Map:
         names = self.names(site.loops)

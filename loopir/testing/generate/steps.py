@@ -117,15 +117,28 @@ def _tried(
     args, kwargs = _arguments_of(draw, f, func, given)
     for left in reversed(range(trials)):
         try:
-            f(func, *args, **kwargs)
-        except ScheduleError:
-            if left:
-                args, kwargs = _arguments_of(draw, f, func, given)
-            continue
+            refusal = refused_by(f, func, args, kwargs)
         except Exception:
-            pass  # a failure: whoever takes the step is to meet it
-        return args, kwargs, True
+            refusal = None  # a failure: whoever takes the step is to meet it
+        if refusal is None:
+            return args, kwargs, True
+        if left:
+            args, kwargs = _arguments_of(draw, f, func, given)
     return args, kwargs, False
+
+
+def refused_by(
+    f: Callable[..., Any], func: Func, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> ScheduleError | None:
+    """What `f` says if it refuses; of a primitive, so that who then takes the step has it checked once."""
+    name = getattr(f, "__name__", "")
+    if PRIMITIVES.get(name) is f:
+        return Schedule(func).why(name, *args, **kwargs)
+    try:
+        f(func, *args, **kwargs)
+    except ScheduleError as error:
+        return error
+    return None
 
 
 @st.composite
