@@ -35,7 +35,18 @@ def f(A: "float32[8]", S: "inout float32[1]", E: "out float32[8]"):
                 S[0] = sum(X[i], over=i)
             E[i] = A[i]
 """
+IN_TURN = """
+def f(A: "float32[8]", E: "out float32[8]"):
+    with alloc("float32[8]") as X:
+        for i in vectorize(16):
+            if i < 8:
+                X[i] = A[i]
+            else:
+                E[i - 8] = X[i - 8]
+"""
+"""Lanes take the two sides one after the other."""
 REFUSED = {
+    'cache_write("X", "local", at="i")': IN_TURN,
     'cache_read("Y", "A", "local", at="k")': DOT,
     'reindex("Y", "A", at="k")': DOT,
     'pad("S")': PADDED,
@@ -43,7 +54,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("step", REFUSED)
-def test_what_would_stand_beside_a_fold_of_lanes_is_refused(step: str) -> None:
+def test_what_would_stand_where_lanes_run_together_is_refused(step: str) -> None:
     s = lp.Schedule(parse(REFUSED[step]))
     with pytest.raises(ScheduleError, match=r"the lanes of '[ik]' would run together"):
         eval(f"s.{step}", {"s": s})

@@ -78,6 +78,18 @@ def require_still_together(func: Func, new: Func, loop: Loop) -> None:
         raise ScheduleError(reason, loop=error.loop, suggestion="this step before that one is bound") from None
 
 
+def require_concurrent(new: Func, labels: Iterable[str], what: str, instead: str) -> None:
+    """Refuse if a loop around one of the stages `labels` whose iterations run at once does not allow it in `new`, the
+    program with `what`."""
+    places = (p for p in leaf_paths_of(new) if p.stmt.label in {*labels})
+    at_once = dict.fromkeys(x.var for p in places for x in p.loops if x.kind not in IN_ORDER)
+    try:
+        require_loop_kinds(new, at_once)
+    except ScheduleError as error:  # about stages that there are not
+        reason = f"{what}, {error.reason}: {error.witness}" if error.witness is not None else f"{what}, {error.reason}"
+        raise ScheduleError(reason, loop=error.loop, suggestion=instead) from None
+
+
 def require_independent(func: Func, loop: str, kind: str) -> None:
     """Refuse if two iterations of `loop`, to be run at once, touch one element and one of them writes it.
 

@@ -42,6 +42,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.find import find_stage
+from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.widening import may_touch_more, require_apart_at_once, require_inside_shapes
 from loopir.schedule.schedule import primitive
@@ -146,6 +147,9 @@ def cache_write(func: Func, stage: str, scope: str, at: str | None = None, *, na
     if into:
         _require_no_wider(site, new, (into, out))
     _require_unseen(func, new, seen)
+    if any(isinstance(x, Loop) and x.kind == "vectorize" for x in site.around):
+        stored = [p.stmt.label for p in leaf_paths(out)]
+        require_concurrent(new, stored, "with the copy", f"cache_write({stage!r}, ...) before the loop is vectorized")
     return new
 
 

@@ -16,6 +16,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.find import find_loop
+from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.reductions import find_reduce
 from loopir.schedule.legality.scopes import require_place, scope_called
 from loopir.schedule.schedule import primitive
@@ -78,6 +79,13 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
                         C_local[i] = sum(A[i, k], over=k)
                     for ax0_1 in range(8):
                         C[ax0_1] += C_local[ax0_1]
+
+    before:
+        def h(A: "int32[8, 4]", C: "inout int32[8]"):
+            for i in parallel(8):
+                for k in range(4):
+                    C[i] = sum(A[i, k], over=k)
+    refuses: privatize_reduction("C", "k")  # with C_local, iterations of 'i' are not independent
     """
     reduce, loop = find_reduce(func, stage).reduce, find_loop(func, at)
     result = _result(func, reduce, loop)
@@ -94,7 +102,10 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
     own = rewrite(loop.body, lambda s: inner if s is reduce else None)
     body = (*_wrapped(filled, start), *own, *_wrapped(folded, last))
     require_place(b.name, b.scope, path_to(func, loop), body)
-    return replace_stmt(func, loop, replace(loop, body=(Alloc(b, body),)))
+    new = replace_stmt(func, loop, replace(loop, body=(Alloc(b, body),)))
+    instead = "this step before the loop is bound, or a loop whose iterations fold into elements of their own"
+    require_concurrent(new, [start.label, inner.label, last.label], f"with {b.name}", instead)
+    return new
 
 
 def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:

@@ -10,6 +10,7 @@ from loopir.ir.ops import REGISTRY
 from loopir.ir.printer import text
 from loopir.ir.traverse.clone import UsedNames
 from loopir.ir.traverse.walk import loaded_buffers, replace_stmt
+from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.reductions import find_reduce
 from loopir.schedule.schedule import primitive
 
@@ -45,6 +46,12 @@ def split_sum(func: Func, stage: str) -> Func:
     refuses: split_sum("T")  # T is no sum
     refuses: split_sum("M")  # M reads M
     refuses: split_sum("P")  # the terms of P are no sums
+
+    before:
+        def h(A: "float32[8]", T: "out float32[1]"):
+            for i in bind("threadIdx.x", 8):
+                T[0] = sum(A[i] + 1.0, over=i, init=0.0)
+    refuses: split_sum("T")  # as two sums, iterations of 'i' are not independent
     """
     r = find_reduce(func, stage).reduce
     if r.monoid.name != "sum":
@@ -62,7 +69,9 @@ def split_sum(func: Func, stage: str) -> Func:
     first, second = parts
     label = UsedNames.of(func).label(r.label)
     made = replace(r, values=(first,)), replace(r, label=label, values=(second,), init=None)
-    return replace_stmt(func, r, made)
+    new = replace_stmt(func, r, made)
+    require_concurrent(new, [r.label, label], "as two sums", f"split_sum({r.label!r}) before the loop is bound")
+    return new
 
 
 def _addends(term: Value) -> tuple[Value, Value] | None:
