@@ -57,6 +57,17 @@ def g(A: "float32[8]", B: "out float32[8]"):
             for k in range(8):
                 B[k] = U[k]
 """
+GRID = """
+def copies(n: "size", A: "float32[n]", C: "out float32[n]"):
+    with alloc("float32[n]") as X:
+        for i in bind("blockIdx.x", n):
+            X[i] = A[i]
+        with alloc("float32[n]") as Y:
+            for j in bind("blockIdx.x", n):
+                Y[j] = A[j]
+            for k in bind("blockIdx.x", n):
+                C[k] = X[k] + Y[k]
+"""
 ROWS = """
 def f(X: "inout float32[5]"):
     for i in range(3):
@@ -147,6 +158,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "fused with a shift, too": (
         SAME, lambda s: s.fuse_loops("i", "j", shift=1, tail="guard"), r"writes B\[0\], which C at \(j=0\)",
+    ),
+    "a nest with what it alone reads moves, and both are bound": (
+        GRID, lambda s: s.reverse_compute_at("C", "i"), "is bound to blockIdx.x, and so is a loop around 'i'",
     ),
     "what is written before is not told as written later": (
         TWO_WRITERS, lambda s: s.cache_write("Y", "local"), "writes Y.* which .* writes later",

@@ -345,8 +345,8 @@ def keep_loop_kinds(move: Move, new: Func) -> Func:
     place = next(p for p in leaf_paths((nest,)) if p.stmt.label == label)
     every = [*loops((nest,))]
     inside = {x.var for x in loops((move.tree,))}
-    axes = [x.kind for x in place.loops if x.kind in AXES]
-    if twice := next((k for k in axes if axes.count(k) > 1), None):
+    paths = ([x.kind for x in p.loops if x.kind in AXES] for p in leaf_paths((nest,)))
+    if twice := next((k for axes in paths for k in axes if axes.count(k) > 1), None):
         reason = f"the nest of {move.stmt.label} is bound to {twice}, and so is a loop around {move.loop.var!r}"
         raise move.refuse(reason, "bind its loops after it has moved")
     for x in every:

@@ -8,8 +8,8 @@ from loopir.analysis.dataflow.coverage import Values, find_missing, first_statem
 from loopir.analysis.dependence.access import statements_of
 from loopir.analysis.dependence.reordering import violated_dependence
 from loopir.analysis.regions.footprint import Footprint
-from loopir.ir.grammar import TRUE, Func, Loop, Reduce
-from loopir.ir.traverse.walk import declared_names, leaf_paths_of
+from loopir.ir.grammar import TRUE, Func, If, Loop, Reduce
+from loopir.ir.traverse.walk import declared_names, leaf_paths_of, loaded_buffers, path_within
 from loopir.schedule.core.facts import known_at, known_in
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.effects import allocates
@@ -99,11 +99,21 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
             for j in range(n):
                 B[j] = T[j] + 1.0
     refuses: compute_at("T", "j")  # T[0] (at n=0) would not be computed
+
+    before:
+        def l(A: "int32[4]", B: "out int32[4]"):
+            with alloc("int32[4]") as T:
+                for i in range(4):
+                    T[i] = A[i] + 1
+                for j in range(T[3] % 4):
+                    B[j] = T[j]
+    refuses: compute_at("T", "j")  # the length of 'j' reads T
     """
     func = open_allocs(func, stage, loop)
     move = find_move(func, stage, loop)
     if not move.earlier:
         raise move.refuse(f"{move.stmt.label} runs after {move.loop.var!r}", "a loop around what reads it")
+    _require_unread_outside(move)
     require_sole_writer(move)
     require_value(move)
     goes_on = isinstance(move.stmt, Reduce) and move.stmt.init is None  # from what is there, so once and in order
@@ -130,6 +140,15 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         home = None
     with refusal_in_loops_of(move.func, after.origin):
         return keep_loop_kinds(move, _in(home, after, box))
+
+
+def _require_unread_outside(move: Move) -> None:
+    """Refuse if whether an iteration of the loop runs is read from what the stage writes."""
+    for s in path_within((move.target,), move.loop):
+        asked = s.extent if isinstance(s, Loop) else s.cond if isinstance(s, If) else None
+        if asked is not None and (read := sorted(move.names & loaded_buffers(asked))):
+            what = f"the length of {s.var!r}" if isinstance(s, Loop) else f"a guard around {move.loop.var!r}"
+            raise move.refuse(f"{what} reads {join_names(read)}", "a loop around that")
 
 
 def _in(home: Loop | None, after: MovedNest, box: Footprint) -> Func:
