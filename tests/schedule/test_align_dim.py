@@ -1,5 +1,7 @@
 """align_dim: memory grows, and the loop of a copy with it only where it is all that the loop does."""
 
+import numpy as np
+
 import loopir as lp
 from loopir.ir.parser.parse import parse
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
@@ -19,6 +21,22 @@ def f(A: "float32[4]", B: "out float32[4]"):
             pass
         B[i] = A[i]
 """
+ASKED = """
+def ragged(L: "int32[3]", A: "float32[3]", B: "out float32[3]"):
+    with alloc("float32[3]") as T:
+        for i in range(3):
+            for k in range(L[i] % 4):
+                if L[i] < 9:
+                    T[i] = A[i]
+        for j in range(3):
+            B[j] = select(1 <= L[j] % 4, T[j], 0.0)
+"""
+
+
+def test_lengths_and_guards_are_read_where_they_were() -> None:
+    after = lp.Schedule(parse(ASKED)).align_dim("T", 0, 4)
+    lengths = np.array([1, 2, 5], np.int32)
+    assert np.array_equal(after.build("interpret")(lengths, np.ones(3, np.float32)), np.ones(3))
 
 
 def test_a_loop_that_does_more_than_the_copy_stays() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Cmp, Func, If, InstrRegion, Int, Load, Loop, Stmt, Store, Var
+from loopir.ir.grammar import Cmp, Func, If, InstrRegion, Int, Load, Loop, Store, Var
 from loopir.ir.traverse.walk import (
     accessed_buffers,
     leaf_paths,
     leaf_paths_of,
+    loaded_buffers,
     replace,
     replace_buffers,
+    replace_stmt,
     rewrite,
     statements,
     stored_buffers,
@@ -72,13 +74,12 @@ def align_dim(func: Func, buffer: str, dim: int, multiple: int) -> Func:
     if copy is None:
         return func
     loop, store = copy
-
-    def grown(s: Stmt) -> Stmt | None:
-        if s is loop:
-            return replace(loop, extent=wide, body=rewrite(loop.body, grown))
-        return If(Cmp("<", Var(loop.var), size), (store,)) if s is store else None
-
-    return replace(func, body=rewrite(func.body, grown))
+    inside = Cmp("<", Var(loop.var), size)
+    asked = (s.extent if isinstance(s, Loop) else s.cond for s in statements(loop.body) if isinstance(s, Loop | If))
+    if any(map(loaded_buffers, asked)):  # which has elements for the iterations that there were alone
+        return replace_stmt(func, loop, replace(loop, extent=wide, body=(If(inside, loop.body),)))
+    body = rewrite(loop.body, lambda s: If(inside, (store,)) if s is store else None)
+    return replace_stmt(func, loop, replace(loop, extent=wide, body=body))
 
 
 def _copy_along(func: Func, name: str, dim: int, size: Int) -> tuple[Loop, Store] | None:
