@@ -45,7 +45,7 @@ from loopir.schedule.core.trace import Step, script
 from loopir.schedule.schedule import Schedule
 from loopir.testing.checking import QUIET
 from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
-from loopir.testing.generate.chains import chained_folds
+from loopir.testing.generate.chains import chained_folds, partial_folds
 from loopir.testing.generate.clusters import clustered
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.empties import with_empties
@@ -57,7 +57,7 @@ from loopir.testing.generate.starts import started
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.generate.varied import longest, varied
-from loopir.testing.legality import AFFINE, JUDGED, judge_taken, programs, take
+from loopir.testing.legality import AFFINE, ALGEBRAIC, JUDGED, judge_taken, programs, take
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
 from loopir.testing.oracles.oracles import Case, llvm
@@ -268,7 +268,8 @@ class Worker:
         self.count("long schedules of 10 steps or more", int(len(s.trace) >= 10))
         sizes, arrays = data.draw(arrays_for(func))
         self.at("judge", f"{text(func)}\n{script(s.trace)}")
-        if why := first_violation(func, s.func, small_sizes(func)):
+        flows = not any(step.name in ALGEBRAIC for step in s.trace)
+        if why := first_violation(func, s.func, small_sizes(func), flows=flows):
             self.count("illegal")
             self.case("illegal", f"seed {seed}\n{text(func)}\n{script(s.trace)}\n{why}")
         self.on_cpu(Case(func, s.func, sizes, arrays), script(s.trace))
@@ -357,6 +358,7 @@ SELDOM = (
 """Primitives that take programs of a kind that others are seldom of."""
 OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {
     "compute_once": repeated, "merge_reduction": started, "multicast": clustered, "tensorize": instructed,
+    "use_partials": partial_folds,
 }  # fmt: skip
 """Primitives for programs of a form that no other one makes."""
 FOLDS = {"factor_out": 2, "rolling_update": 6}

@@ -35,6 +35,8 @@ BEFORE = ("split", "reorder", "fuse", "compute_at", "cache_read", "decompose_red
 """Steps that a program may have been through already."""
 REPEATS = ("compute_at", "compute_inline", "split", "tile", "unroll_and_jam")
 """Steps that may let an instance run more often."""
+ALGEBRAIC = ("use_partials",)
+"""Steps by which values come about in another way, from the same statements."""
 JUDGED = EXACT
 AFFINE = tuple(name for name in FAMILIES if name not in (*FROM_MEMORY, *BOXES))
 
@@ -66,7 +68,7 @@ def judge_taken(func: Func, step: Step, after: StepOutcome) -> tuple[str, str]:
         return _on_refusal(func, step, after)
     if isinstance(after, str):
         return "crash", after
-    why = first_violation(func, after, small_sizes(func))
+    why = first_violation(func, after, small_sizes(func), flows=step.name not in ALGEBRAIC)
     return ("accepted", "") if why is None else ("accepted, illegal", f"{why}\n{text(after)}")
 
 
@@ -79,7 +81,9 @@ def _on_refusal(func: Func, step: Step, error: ScheduleError) -> tuple[str, str]
         return "no rewrite", ""
     for f in (func, tagged(func)):
         new = _unchecked(f, step)
-        why = None if new is None else first_violation(f, new, sizes, once=step.name not in REPEATS, writers=True)
+        flows = step.name not in ALGEBRAIC
+        once = step.name not in REPEATS
+        why = None if new is None else first_violation(f, new, sizes, once=once, writers=True, flows=flows)
         if why is not None:
             return "refused", why
     return "refused, legal", f"{error}\n{text(after)}"

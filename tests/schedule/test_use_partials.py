@@ -73,3 +73,15 @@ def test_what_has_no_correction_is_refused(form: tuple[str, ...], guard: str, to
     why = parts(form, 2, guard).why("use_partials", "T", "R")
     assert why is not None
     assert told in why.reason
+
+
+@pytest.mark.parametrize("stages", [("T", "R"), ("R", "T")])
+def test_partial_results_of_one_row_are_refused(stages: tuple[str, str]) -> None:
+    """Their memory ends with the row."""
+    names = dict(zip(("r", "of", "r0", "t", "term", "t0"), FORMS["powers"], strict=True))
+    s = lp.Schedule(lp.parse(PARTS.format(guard="", **names)))
+    for stage, loop in (("R", "j"), ("T", "k")):
+        s = s.split(loop, 2, names=(f"{loop}o", f"{loop}i")).rfactor(stage, f"{loop}o")
+    why = s.why("use_partials", *stages)
+    assert why is not None
+    assert "not made of their partial results one after the other" in why.reason

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
 
 from loopir.analysis.regions.retile import Retiling
 from loopir.arith.simplify_func import Known
@@ -177,12 +176,15 @@ def lanes_around(func: Func, loop: Loop) -> list[str]:
 
 
 def extend_lifetime(func: Func, buffer: str, last: Stmt) -> Func:
-    """`func` with the memory of `buffer`, if it is allocated, there until after `last`."""
+    """`func` with the memory of `buffer`, if it is allocated, there until after `last`; refuse what a loop ends."""
     while (alloc := alloc_of(func, buffer)) is not None and not any(s is last for s in statements((alloc,))):
         level = body_with(func, alloc)
         n = next(n for n, s in enumerate(level) if s is alloc)
         if n == len(level) - 1:  # it ends with other memory, which is kept as long
-            outer = cast(Alloc, path_to(func, alloc)[-2])
+            outer = next(reversed(path_to(func, alloc)[:-1]), None)
+            if not isinstance(outer, Alloc):
+                reason = f"{buffer} is memory of one iteration, and {labels((last,))[0]} runs outside of it"
+                raise ScheduleError(reason, suggestion="compute_root first")
             func = extend_lifetime(func, outer.buffer.name, last)
             continue
         after = {id(s) for s in level[n + 1 :]}

@@ -155,6 +155,12 @@ def _rolling_update(func: Func) -> Iterator[Arguments]:
                 yield from (_plain(some, x.var) for some in dict.fromkeys([every, *labels]) if some)
 
 
+def _use_partials(func: Func) -> Iterator[Arguments]:
+    """Folds of what is read alone, two and two."""
+    folds = [p.stmt for p in leaf_paths(func.body) if isinstance(p.stmt, Reduce) and isinstance(p.stmt.values[0], Load)]
+    yield from (_plain(a.label, b.label) for a, b in product(folds, folds))
+
+
 def _factor_out(func: Func) -> Iterator[Arguments]:
     """Sums over loops of what is, or is read from what is, multiplied or divided."""
     for s in (p.stmt for p in leaf_paths(func.body)):
@@ -268,6 +274,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "hoist": _plain_steps,
     "rfactor": lambda func: _plain_steps(func, Reduce),
     "rolling_update": _rolling_update,
+    "use_partials": _use_partials,
     "compute_once": _compute_once,
     "factor_out": _factor_out,
     "decompose_reduction": lambda func: _plain_steps(func, Reduce),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
+from loopir.schedule.schedule import Schedule
 
 STATISTICS = {
     "largest": ("max", "{a}", "-inf", "exp({c} - M[i])"),
@@ -56,3 +57,38 @@ def chained_folds(draw: st.DrawFn) -> Func:
         head += [f"    for i in range({rows}):"]
     deep = " " * (12 if staged else 8)
     return parse("\n".join([*head, *(deep + line for line in body)]) + "\n")
+
+
+PARTIALS = (
+    ("max", "A[i, j]", "-inf", "sum", "exp(A[i_1, k] - M[i_1])", "0.0"),
+    ("max", "select(j < 3, A[i, j], -inf)", "-inf", "sum", "exp(select(k < 3, A[i_1, k], -inf) - M[i_1])", "0.0"),
+    ("min", "A[i, j]", "inf", "sum", "exp(M[i_1] - A[i_1, k]) * V[k]", "0.0"),
+    ("max", "A[i, j]", "-inf", "sum", "exp2(A[i_1, k] * 0.5 - M[i_1] * 0.5)", "2.0"),
+    ("sum", "A[i, j]", "0.0", "max", "A[i_1, k] - M[i_1]", "-inf"),
+    ("sum", "A[i, j] * A[i, j]", "0.0", "sum", "A[i_1, k] * V[k] * rsqrt(M[i_1] + 1.0)", "0.0"),
+)
+"""Two folds, the second of which reads what the first comes to: operation, terms and start of each."""
+
+
+@st.composite
+def partial_folds(draw: st.DrawFn) -> Func:
+    """A statistic M of each row of A, and a fold T of terms with it, both made of partial results of as many parts."""
+    rows, n, size = draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    fold, of, start, then, term, first = draw(st.sampled_from(PARTIALS))
+    guard = draw(st.sampled_from(("", "", "", f"if k < {n - 1}: ")))
+    out = [
+        f'def chain(A: "float32[{rows}, {n}]", V: "float32[{n}]", M: "out float32[{rows}]", T: "out float32[{rows}]"):',
+        f"    for i in range({rows}):",
+        f"        for j in range({n}):",
+        f"            M[i] = {fold}({of}, over=j, init={start})",
+        f"    for i_1 in range({rows}):",
+        f"        for k in range({n}):",
+        f"            {guard and guard.strip()}",
+        f"            {'    ' if guard else ''}T[i_1] = {then}({term}, over=k, init={first})",
+    ]
+    s = Schedule(parse("\n".join(line for line in out if line.strip()) + "\n"))
+    for stage, row, loop in (("M", "i", "j"), ("T", "i_1", "k")):
+        s = s.split(loop, size, tail="guard", names=(f"{loop}o", f"{loop}i"))
+        s = s.reorder(f"{loop}o", row, f"{loop}i") if draw(st.integers(0, 7)) else s
+        s = s.rfactor(stage, f"{loop}o")
+    return s.func

@@ -258,6 +258,11 @@ class _Arguments:
 
     _store = _at
 
+    def _fold(self) -> str:
+        """A stage that another stage folds after, or reads."""
+        folds = [p.stmt.label for p in self.places if isinstance(p.stmt, Reduce)]
+        return self.pick([x for x in folds if x != self.chosen.get("stage")] or list(self.around))
+
     def _outer(self) -> str:
         return self.pick([x.var for x in self.loops if any(loops(x.body))])
 

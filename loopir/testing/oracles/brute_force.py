@@ -72,15 +72,16 @@ def larger_sizes(func: Func) -> list[Sizes]:
 
 
 def first_violation(
-    before: Func, after: Func, sizes: Iterable[Sizes], *, once: bool = False, writers: bool = False
+    before: Func, after: Func, sizes: Iterable[Sizes], *, once: bool = False, writers: bool = False, flows: bool = True
 ) -> str | None:
     """What is no longer so in `after`, at one of `sizes`; None if all is.
 
     With `once`, statements that kept their names have to run as often as before. With `writers`, every read has to see
-    the write of the statement that it saw; else that of another one will do, of a value made in the same way.
+    the write of the statement that it saw; else that of another one will do, of a value made in the same way; unless
+    `flows` is false, as for a step that makes values in another way.
     """
     at_once = [x for x in loops(after.body) if x.kind == "parallel" or x.kind in AXES]
-    flows = not asks_memory(before) and not asks_memory(after)
+    flows = flows and not asks_memory(before) and not asks_memory(after)
     for at in sizes:
         why = (
             _outputs(before, after, at)

@@ -106,9 +106,9 @@ def use_partials(func: Func, stage: str, fold: str) -> Func:
     refuses: use_partials("S", "M")  # changes by no one amount as M[0] goes from
     """
     mine, other = _Parts.of(func, stage), _Parts.of(func, fold)
+    _require_own_nests(func, mine, other)
     func = extend_lifetime(func, other.partial.buffers[0].name, mine.whole)
     mine, other = _Parts.of(func, stage), _Parts.of(func, fold)
-    _require_own_nests(func, mine, other)
     found = _correction(mine, other)
     names = UsedNames.of(func)
     stand_in = _StandIn.of(func, other, names)
