@@ -118,19 +118,9 @@ def _rows() -> None:
 
     TABLE["erf64: erf(x)/x - 1 in x^2"] = error, 0, mp.mpf(1), 11, one
 
-    def far(t: Real) -> Real:
-        x = ERFC_AT * (1 + t) / (1 - t)
-        return mp.erfc(x) * mp.exp(x * x)
-
-    def worth(t: Real) -> Real:
-        x = ERFC_AT * (1 + t) / (1 - t)
-        return mp.exp(-x * x)
-
-    ends = [(x - ERFC_AT) / (x + ERFC_AT) for x in (mp.mpf(1), mp.mpf(6))]
-    TABLE["erfc64: erfc(x) e^(x^2) in (x - 2)/(x + 2)"] = far, ends[0], ends[1], 11, worth
-
-
-ERFC_AT = mp.mpf(2)
+    TABLE["erfc64: log(erfc(x))/x"] = (
+        lambda x: mp.log(mp.erfc(x)) / x, mp.mpf(1), mp.mpf(6), 16, lambda x: x * mp.erfc(x)
+    )  # fmt: skip
 
 
 def main(asked: str) -> None:

@@ -62,6 +62,9 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     if t.why("rfactor", stage, lane) is not None:
         return s
     t = _fold_privately(t, stage, lane)
+    if vectors > 1 and sum(x.write for x in t.accesses(stage)) > 1:  # comparisons: the masks of each vector by itself
+        t, (turn, lane) = step(t, "split", lane, lanes)
+        t = t.unroll(turn)
     if t.why("vectorize", lane) is not None:
         return s
     t = t.vectorize(lane)

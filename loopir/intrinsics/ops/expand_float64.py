@@ -72,16 +72,16 @@ _ERF = (
 )  # fmt: skip
 """erf(x) / x - 1 in x^2 on [0, 1], to 2^-57."""
 _ERFC = (
-    -1.1923584802383913e-05, 3.275264483037038e-05, 0.0001740834243029586, 4.3043317569428505e-05,
-    -0.0009820556982217345, -0.0008471351705788345, 0.006997464542571656, 0.0037328925041292312,
-    -0.07897858103682966, 0.24165819424104207, -0.4271858474139429, 0.2553956763105071,
+    -8.477894722662463e-12, 3.408556692913023e-10, -6.363341114916513e-09, 7.306857568956117e-08,
+    -5.748809280671102e-07, 3.2517491164669663e-06, -1.3350204243867595e-05, 3.8033970940625446e-05,
+    -5.8991964323897344e-05, -5.7335216808865544e-05, 0.0006476882914646984, -0.001763435172903696,
+    0.0002641207243627844, 0.019096914007607577, -0.10276039939278553, -0.636622642235379, -1.1283788566469797,
 )  # fmt: skip
-"""erfc(x) * e^(x^2) in (x - 2) / (x + 2) on [1, 6], to 2^-55 of erf(x)."""
+"""log(erfc(x)) / x on [1, 6], to 2^-55 of erf(x)."""
 
 
 def erf_double(size: X) -> tuple[X, X]:
-    """erf of a number to 1, and of one beyond, which is 1 less erfc: as Shepherd and Laframboise (1981)."""
+    """erf of a number to 1, and of one beyond, which is 1 less erfc: the logarithm of that is x times a polynomial."""
     near = polynomial(size * size, _ERF) * size + size
     t = size.clamp(1.0, 6.0)
-    far = polynomial((t - 2.0) / (t + 2.0), _ERFC) * exp_double(-(t * t), normal=True)
-    return near, 1.0 - far
+    return near, 1.0 - exp_double(polynomial(t, _ERFC) * t, normal=True)

@@ -45,7 +45,7 @@ def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: boo
         as_good: Value = Op(compare.le, (less, more))
         if t.is_float:
             nan_v, nan_w = Op(functions.isnan, (v,)), Op(functions.isnan, (w,))
-            beats = Op(arith.or_, (beats, _both(nan_v, Op(arith.invert, (nan_w,)))))
+            beats = _both(Op(arith.invert, (Op(compare.le, (more, less)),)), Op(arith.invert, (nan_w,)))
             as_good = Op(arith.or_, (as_good, nan_v))
         keep = ValueToCond(Op(arith.or_, (beats, _both(as_good, Op(compare.lt, (i, j))))))
         identity = (Const(worst(t), t), Const(at.greatest, at))
