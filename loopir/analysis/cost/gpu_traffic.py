@@ -11,7 +11,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -501,10 +500,13 @@ def _read_apart(n: Select) -> bool:
 
 def _unrolled(at: tuple[Index, ...], met: _WarpSample) -> Ints:
     """The offsets of a lane in every iteration of the unrolled loops around, side by side."""
-    steps = product(*(range(n) for _, n in met.unrolled))
-    names = [var for var, _ in met.unrolled]
-    each = [_offset(at, {**met.env, **{v: np.asarray(x) for v, x in zip(names, step, strict=True)}}) for step in steps]
-    return np.stack(each, axis=2)
+    if not met.unrolled:
+        return _offset(at, met.env)[:, :, None]
+    steps = np.indices([n for _, n in met.unrolled]).reshape(len(met.unrolled), -1)
+    read = free_vars(at[0]) if at else frozenset[str]()
+    env = {v: x[:, :, None] for v, x in met.env.items() if v in read}
+    env |= {v: row[None, None, :] for (v, _), row in zip(met.unrolled, steps, strict=True)}
+    return _known(at[0], env, steps.shape[1]) if at else np.zeros((SAMPLES, LANES, steps.shape[1]), np.int64)
 
 
 def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
@@ -537,12 +539,12 @@ def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
     return passes.astype(np.float64) * (BANKS * BANK_WORD)
 
 
-def _known(ix: Index, env: Mapping[str, Ints]) -> Ints:
-    """The index for every lane; 0 where it comes from memory."""
+def _known(ix: Index, env: Mapping[str, Ints], *steps: int) -> Ints:
+    """The index for every lane, and for each of `steps` of unrolled loops; 0 where it comes from memory."""
     try:
-        return np.broadcast_to(np.asarray(evaluate(ix, env), np.int64), (SAMPLES, LANES))
+        return np.broadcast_to(np.asarray(evaluate(ix, env), np.int64), (SAMPLES, LANES, *steps))
     except VerifyError:
-        return np.zeros((SAMPLES, LANES), np.int64)
+        return np.zeros((SAMPLES, LANES, *steps), np.int64)
 
 
 def _eval_cond(cond: Cond, env: Mapping[str, Ints]) -> Bools:

@@ -6,11 +6,12 @@ from maps, and proves them injective for all sizes.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -214,28 +215,23 @@ def _nested(dims: tuple[tuple[Index, Index], ...]) -> bool:
 
 def evaluate(ix: Node, env: Mapping[str, Any]) -> Any:
     """The integer that an index without memory reads is, under `env`; of arrays of integers, an array."""
-    match ix:
-        case Int(value):
-            return value
-        case Var(name):
-            return env[name]
-        case Add(a, b):
-            return evaluate(a, env) + evaluate(b, env)
-        case Mul(a, b):
-            return evaluate(a, env) * evaluate(b, env)
-        case FloorDiv(a, b):
-            return evaluate(a, env) // evaluate(b, env)
-        case Mod(a, b):
-            return evaluate(a, env) % evaluate(b, env)
-        case Xor(a, b):
-            return evaluate(a, env) ^ evaluate(b, env)
-        case Min(a, b):
-            return _extreme(min, np.minimum, evaluate(a, env), evaluate(b, env))
-        case Max(a, b):
-            return _extreme(max, np.maximum, evaluate(a, env), evaluate(b, env))
-        case _:
-            raise VerifyError(f"{type(ix).__name__} has no value outside a run")
+    kind, node = type(ix), cast(Any, ix)
+    if kind is Int:
+        return node.value
+    if kind is Var:
+        return env[node.name]
+    of = _OPERATIONS.get(kind)
+    if of is None:
+        raise VerifyError(f"{kind.__name__} has no value outside a run")
+    return of(evaluate(node.a, env), evaluate(node.b, env))
 
 
 def _extreme(of_ints: Callable[..., Any], of_arrays: Callable[..., Any], a: Any, b: Any) -> Any:
     return of_ints(a, b) if isinstance(a, int) and isinstance(b, int) else of_arrays(a, b)
+
+
+_OPERATORS: Any = operator
+_OPERATIONS: Mapping[type[Node], Callable[[Any, Any], Any]] = {
+    Add: _OPERATORS.add, Mul: _OPERATORS.mul, FloorDiv: _OPERATORS.floordiv, Mod: _OPERATORS.mod,
+    Xor: _OPERATORS.xor, Min: partial(_extreme, min, np.minimum), Max: partial(_extreme, max, np.maximum),
+}  # fmt: skip
