@@ -10,12 +10,14 @@ from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     accessed_buffers,
     bodies,
+    leaf_paths_of,
     loops,
     nests_touching,
     replace,
     replace_buffers,
     rewrite,
     statements,
+    stored_buffers,
 )
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.legality.loop_kinds import require_loop_kinds
@@ -65,12 +67,28 @@ def reuse(func: Func, buffer: str, old: str) -> Func:
                         B[k] = U[k]
     refuses: reuse("U", "T")  # U at (j=0) writes U[0] where T[0] would lie, which U at (j=7) reads later
     refuses: reuse("V", "T")  # V[9] does not fit into T[8]
+
+    before:
+        @monoid(identity=(0, 0))
+        def sums(a: "int32", b: "int32", c: "int32", d: "int32"):
+            return a + c, b + d
+
+        def g(n: "size", A: "int32[n]", B: "out int32[1]"):
+            with alloc("int32[1]") as T, alloc("int32[1]") as U:
+                for i in range(n):
+                    T[0], U[0] = sums(A[i], 1, over=i, init=(0, 0))
+                B[0] = T[0]
+    refuses: reuse("U", "T")  # T folds into T and U together
     """
     taker, giver = find_alloc(func, buffer), find_alloc(func, old)
     if taker is giver:
         raise ScheduleError(f"{buffer} is in the memory of {old} already", suggestion=f"another buffer than {old}")
     new, b = taker.buffer, giver.buffer
     _require_fit(func, taker, giver)
+    together = next((p.stmt for p in leaf_paths_of(func) if {new.name, b.name} <= stored_buffers(p.stmt)), None)
+    if together is not None:
+        reason = f"{together.label} folds into {b.name} and {new.name} together"
+        raise ScheduleError(reason, suggestion="memory for each of them")
     within = any(s is taker for s in statements(giver.body))
     beside = next((x for x in _lists(func) if _position(x, giver) < _position(x, taker) < len(x)), None)
     if not within and beside is None:

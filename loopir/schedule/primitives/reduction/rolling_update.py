@@ -75,6 +75,14 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
                 for k in range(8):
                     D[i] = sum(abs(A[i, k] - M[i]), over=k, init=0.0)
     refuses: rolling_update(("D",), "j")  # changes by no one amount as M[i] goes from
+
+    before:
+        def h(A: "float32[8]", M: "out float32[1]", S: "out float32[1]"):
+            for j in range(8):
+                M[0] = sum(A[j], over=j, init=0.0)
+            for k in range(8):
+                S[0] = sum(A[k], over=k, init=M[0])
+    refuses: rolling_update(("S",), "j")  # S starts from M, which is complete only after 'j'
     """
     target = find_serial(func, loop)
     require_stable_extent(target)
@@ -164,6 +172,10 @@ def _require_complete_folds(
     folds = {s.label: s for s in here if isinstance(s, Reduce) and over & {*s.over}}
     going = {b.name for s in folds.values() for b in s.buffers}
     moved = {p.stmt.label: leaf_writes(p.stmt) for x in nests for p in leaf_paths(x.body)}
+    for s in (folds[label] for label in moved if label in folds):
+        if read := sorted(going & {b for x in s.init or () for b in loaded_buffers(x)}):
+            reason = f"{s.label} starts from {join_names(read)}, which is complete only after {loop.var!r}"
+            raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
 
     def matters(buffer: str, one: str, other: str) -> bool:
         only_reads = other in moved and buffer not in moved[other]
