@@ -26,6 +26,8 @@ import loopir as lp
 
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "HL_NUM_THREADS", "LOOPIR_NUM_THREADS")
 PAUSE_SECONDS = 0.002
+AWAKE_SECONDS = 0.005
+"""For how long a process of several threads calls before it is timed: the system then has each on a core of its own."""
 TOLD = "AVX-512"
 """NumPy whose OpenBLAS is told to take kernels of AVX-512, where the CPU has that and it takes others by itself."""
 WIDE = ("SkylakeX", "Cooperlake", "SapphireRapids")
@@ -150,8 +152,11 @@ class _Serving:
         return work.name
 
     def block(self, count: int) -> float:
-        """Seconds of a call, of so many in a row after one that is not timed."""
+        """Seconds of a call, of so many in a row after one that is not timed, or some where threads are to wake up."""
+        ready = self.clock() + AWAKE_SECONDS * (self.threads > 1)
         self.call()
+        while self.clock() < ready:
+            self.call()
         start = self.clock()
         for _ in range(count):
             self.call()
