@@ -18,17 +18,23 @@ CHAIN = 2
 def cut_in_pieces(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with a loop of `stage` cut wherever its selects change, if several do; else `s` itself."""
     loops = s.loops(stage)
-    if s.reduced(stage) or not loops or lp.text(s.loop(loops[-1])).count("select(") < CHAIN:
+    if s.reduced(stage) or not loops or _selects(s, loops[-1]) < CHAIN:
         return s
     for depth, loop in enumerate(loops):
         t, count, pending = s, 1, [loop]
         while pending and count <= MOST_PARTS:
             part = pending.pop()
             if t.why("partition", part) is None:
+                before = _selects(t, part)
                 t = t.partition(part)
                 edges = [t.loops(x)[depth] for x in t.last.stages]
-                pending += edges
+                pending += [x for x in edges if _selects(t, x) < before]  # one that decides none has no end of edges
                 count += len(edges)
         if CHAIN < count <= MOST_PARTS:
             return t
     return s
+
+
+def _selects(s: lp.Schedule, loop: str) -> int:
+    """How many selects there are in `loop`."""
+    return lp.text(s.loop(loop)).count("select(")

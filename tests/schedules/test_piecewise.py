@@ -37,6 +37,15 @@ def test_a_border_is_no_chain() -> None:
     assert cut_in_pieces(s, "y") is s
 
 
+def test_a_mask_that_changes_in_every_row_is_not_cut_again_and_again() -> None:
+    """A piece that decides no select is not cut further: its bounds would grow, and nothing be decided."""
+    n = lp.symbol("n", min=1)
+    x = lp.tril(lp.placeholder((n, 17), "float32", name="x"), -1)
+    made = cut_in_pieces(lp.Schedule((x[:, :-2] + x[:, 1:-1] * 2.0 + x[:, 2:]).named("y")), "y")
+    assert len(lp.text(made.func)) < 8000
+    assert len(made.stages) < 9
+
+
 def test_what_all_parts_read_is_computed_once() -> None:
     """In a window on rows it would be computed for each, as no part of it belongs to one."""
     x = lp.placeholder((3, 16, 16), "float32", name="x")
