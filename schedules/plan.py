@@ -85,10 +85,12 @@ class Plan:
     """Groups whose candidates were scheduled and priced; alike ones count once."""
     edited: Callable[..., Plan] | None = field(default=None, compare=False, repr=False)
     """What makes another plan of this one, by `edit`."""
+    is_measured: bool = False
+    """Whether the seconds of its groups were measured; else they are predicted."""
 
     @property
     def seconds(self) -> float:
-        """Predicted seconds of all groups, launches included."""
+        """Seconds of all groups, launches included: predicted, unless `is_measured`."""
         return sum(g.seconds for g in self.groups)
 
     @property
@@ -98,7 +100,8 @@ class Plan:
     def __str__(self) -> str:
         kernels = f"{self.kernels} kernel{'s' * (self.kernels != 1)}"
         on = self.target if self.arch is None else f"{self.target} {self.arch}"
-        head = f"{self.seconds * 1e6:.1f} us predicted on {on}, {kernels}, {self.peak_bytes / 1e6:.1f} MB between"
+        how = "measured" if self.is_measured else "predicted"
+        head = f"{self.seconds * 1e6:.1f} us {how} on {on}, {kernels}, {self.peak_bytes / 1e6:.1f} MB between"
         return "\n".join([head, *(f"  {g}" for g in self.groups), *(f"  {x}" for x in self.serial)])
 
     @cached_property
@@ -177,7 +180,8 @@ class Plan:
         ]  # fmt: skip
         whole = {
             "loopir plan": VERSION, "target": self.target, "arch": self.arch, "sizes": dict(self.sizes),
-            "program": lp.text(self.program.func), "peak_bytes": self.peak_bytes, "groups": groups,
+            "program": lp.text(self.program.func), "peak_bytes": self.peak_bytes, "measured": self.is_measured,
+            "groups": groups,
         }  # fmt: skip
         return json.dumps(whole, indent=1)
 

@@ -257,14 +257,17 @@ class Planner:
                 made = rule(s, match)
                 steps = made.steps_since(s)
                 if steps is None:
-                    raise ValueError("what it gives does not come from the Schedule that it was given")
+                    raise lp.ScheduleError("what it gives does not come from the Schedule that it was given")
                 key = lp.text(made.func)
                 self.spent += key.count("\n")
                 if key not in self.predicted:
                     self.predicted[key] = lp.predict(made, self.target, sizes=self.sizes)
                 cost = self.predicted[key]
-        except Exception as error:  # whatever a rule raises, it is no candidate
+        except lp.LoopirError as error:
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        except Exception as error:  # whatever a rule raises, it is no candidate
+            said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            return f"the rule has an error of its own and says nothing of these stages ({said})"
         return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule, view: View) -> float:
@@ -513,11 +516,12 @@ def load(s: lp.Schedule, text: str) -> Plan:
         sizes = {str(k): int(v) for k, v in read["sizes"].items()}
         planner = Planner(s, str(read["target"]), read["arch"], sizes)
         by_ids = {planner.ids(g.stages): g for g in groups}
+        is_measured = bool(read.get("measured", False))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ValueError("this plan is damaged: its groups, sizes or target are not as Plan.json() has them") from None
     if sum(map(len, by_ids)) != len(planner.nests) or planner.order(by_ids) is None:
         raise ValueError("the groups of this plan are not all stages of the program, each once, in an order")
-    found = planner.made(by_ids, ())
+    found = replace(planner.made(by_ids, ()), is_measured=is_measured)
     found.apply()
     return found
 

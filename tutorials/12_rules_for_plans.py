@@ -87,7 +87,7 @@ assert q.group("sums").how != "rows of any sum"
 broken = schedules.Rule("broken", lambda view: view.only("elementwise"), lambda s, stage: {}[stage])
 q = schedules.plan(s, "cuda", arch="sm_90a", rules=[broken])
 print(q.why("twice"))
-assert dict(q.group("twice").refused)["broken"] == "KeyError: 'twice'"
+assert dict(q.group("twice").refused)["broken"].endswith("(KeyError: 'twice')")
 
 # %% [markdown]
 # ## For good

@@ -62,4 +62,4 @@ def plan(
     group = Group(stages, found.name, trace, seconds, price.kernels, price.bytes, price.temp_bytes)
     log = Decision("measured", stages[:1], stages[1:], found.first_seconds * 1e6, seconds * 1e6, True, found.name)
     ids = frozenset(range(len(made.nests)))
-    return replace(made.made({ids: group}, (log,)), program=s)
+    return replace(made.made({ids: group}, (log,)), program=s, is_measured=bool(found.seconds))

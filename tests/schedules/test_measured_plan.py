@@ -23,6 +23,8 @@ def test_a_measured_plan_is_what_the_database_has(tmp_path: Path) -> None:
     p = schedules.plan(s, "llvm", effort="measure", database=tmp_path)
     assert [(g.how, g.seconds) for g in p.groups] == [("strips", 1e-6)]
     assert "2.0 -> 1.0 us" in str(p.decisions[0])
+    assert str(p).startswith("1.0 us measured on llvm")
+    assert str(schedules.load(s, p.json())).startswith("1.0 us measured on llvm")
     assert "range(16)" in lp.text(p.apply().func)
     assert lp.text(schedules.load(s, p.json()).apply().func) == lp.text(p.apply().func)
     with pytest.raises(ValueError, match="takes no pins"):

@@ -238,8 +238,8 @@ def test_a_rule_of_ones_own_is_tried_priced_and_told() -> None:
     g = schedules.plan(s, "cuda", arch="sm_90a", rules=rules).group("y")
     assert g.how == "quick"
     assert dict(g.refused) == {
-        "wrong": "KeyError: 'my table'",
-        "other": "ValueError: what it gives does not come from the Schedule that it was given",
+        "wrong": "the rule has an error of its own and says nothing of these stages (KeyError: 'my table')",
+        "other": "ScheduleError: what it gives does not come from the Schedule that it was given",
     }
 
 
