@@ -20,9 +20,9 @@ WORTH, GAIN = 0.98, 1.0e-5
 """What part of the seconds of the program as one group a plan is to take, at most, to be worth another schedule; and
 the seconds that there are to save, at least, for planning to be worth its time."""
 
-DISTANT, MANY_KERNELS = 1.5, 3
-"""How many times the least seconds the program as one group takes, and by how many kernels, at least, for planning to
-be worth its time where there is less than that to save."""
+DISTANT = 1.5
+"""How many times the least seconds the program as one group takes, at least, for planning to be worth its time where
+there is less than that to save."""
 
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
@@ -84,7 +84,7 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
         whole = None if made is None else lp.predict(made, "cuda", arch=machine)
         if made is not None and whole is not None:
             few, least = whole.kernels < 2 and nests <= MOST_WHOLE, least_seconds(s, machine)
-            distant = whole.kernels >= MANY_KERNELS and whole.seconds > DISTANT * least
+            distant = whole.seconds > DISTANT * least
             if few or not (distant or whole.seconds - least >= GAIN):
                 return made
             found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)

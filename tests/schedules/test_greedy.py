@@ -8,7 +8,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from schedules.greedy import vetoed
+from schedules.greedy import Greedy, vetoed
 from schedules.planner import Planner
 
 
@@ -64,3 +64,22 @@ def test_greedy_is_as_good_as_exact_where_a_nest_has_two_groups_to_go_to() -> No
     v, w = (lp.transpose(x, (1, 0)) + u).named("v"), (lp.transpose(u, (1, 0)) + u).named("w")
     planner = Planner(lp.Schedule([z, v, w]), "cuda", "sm_90a", {})
     assert planner.plan().seconds <= 1.01 * planner.plan(effort="exact").seconds
+
+
+def test_a_nest_moves_to_the_group_where_it_saves_most() -> None:
+    """Two nests that share nothing were grouped; one of them reads what a third reads."""
+    x, y = (lp.placeholder((4096, 4096), name=name) for name in "xy")
+    s = lp.Schedule([(x * 2.0).named("a"), lp.max(x, axis=1), (y + 1.0).named("c")])
+    planner = Planner(s, "cuda", "sm_90a", {})
+    start = [planner.ids((stage,)) for stage in ("a", "max", "c")]
+    greedy = Greedy(planner, [], [], merges=3)
+    greedy.groups = {g: planner.price(g) for g in (planner.ids(("a", "c")), planner.ids(("max",)))}
+    before = sum(g.seconds for g in greedy.groups.values())
+    greedy._move_nests(start)  # pyright: ignore[reportPrivateUsage]
+    assert [(d.kind, d.a, d.b) for d in greedy.log] == [("move", ("a",), ("max",))]
+    assert set(greedy.groups) == {planner.ids(("a", "max")), planner.ids(("c",))}
+    assert sum(g.seconds for g in greedy.groups.values()) < before
+    greedy = Greedy(planner, [(start[0], start[1])], [], merges=3)
+    greedy.groups = {g: planner.price(g) for g in (planner.ids(("a", "c")), planner.ids(("max",)))}
+    greedy._move_nests(start)  # pyright: ignore[reportPrivateUsage]
+    assert not any({"a", "max"} <= {*planner.stages(g)} for g in greedy.groups)
