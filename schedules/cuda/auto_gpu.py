@@ -21,7 +21,7 @@ from ..common.view_loops import join_views, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
-from .conv import conv_on_tensor_cores, conv_simt, conv_wgmma
+from .conv import conv_of_floats, conv_on_tensor_cores, conv_wgmma
 from .deep_contraction import parts_of
 from .elementwise import elementwise
 from .gathered_products import gathered_operands, gathered_product, gathers_of
@@ -92,7 +92,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
             [
                 Recipe("convolution by warpgroups", _is_convolution_for_warpgroups, conv_wgmma),
                 Recipe("convolution on tensor cores", _is_convolution, conv_on_tensor_cores),
-                Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_simt),
+                Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_of_floats),
                 Recipe("direct convolution", _is_convolution, direct_gpu),
                 Recipe("product of gathered rows", _has_gathers, gathered_product),
                 Recipe("product of few rows with its operand", _has_own_producers, tensor_product),

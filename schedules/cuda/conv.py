@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import loopir as lp
 
@@ -19,7 +20,7 @@ from .cheapest import cheapest
 from .elementwise import by_element, elementwise
 from .matmul_mma import COPY_VECTOR, matmul_mma
 from .matmul_simt import matmul_simt
-from .matmul_split_k import matmul_split
+from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_wgmma import matmul_wgmma
 from .tile_choice import part_counts
 
@@ -99,6 +100,10 @@ SIMT_DEPTHS = 32, 40, 24, 16, 8
 """Steps of a tile there, the first that divides a folded loop."""
 SIMT_DEPTH = 16
 """The same where none does."""
+SIMT_BLOCKS = 4
+"""Blocks of a processor there, at most, where a folded loop is cut in parts."""
+SIMT_SPLIT_TILE = SIMT_TILES[2]
+"""The tile there, with the part of a thread, where a folded loop is cut in parts."""
 SPLIT_TILE = (32, 64)
 """The tile of a product whose folded loop is cut in parts."""
 LOST = 1.2
@@ -207,11 +212,13 @@ def conv_simt(
     part: tuple[int, int] | None = None,
     depth: int | None = None,
     stages: int = 3,
+    parts: int = 1,
 ) -> lp.Schedule:
     """The product `stage` of float32 over several loops on ordinary units: `matmul_simt` of `as_matmul`.
 
     Elements of the matrices are found in the tensors by index arithmetic while their tiles are copied, `stages` less
-    one steps ahead. Unless told, a tile is the largest that leaves one for each processor.
+    one steps ahead. Without a `block`, a tile is the largest that leaves one for each processor. With several `parts`,
+    the folded loop is cut in as many, whose sums are added up by another launch: for few tiles of many steps.
     """
     s, stage, out = followed(s, stage)
     p = product(s, stage)
@@ -229,13 +236,44 @@ def conv_simt(
     packed = [x for x, side in _read_by(s, sources, p) if side.along in p.reduced and side.along != along]
     inside = tuple(x for x in sources if x not in packed)
     within = (*inside, *filled(s, inside))
-    s = matmul_simt(
-        s, stage, block=block, part=part, depth=depth, piece=depth, stages=stages, within=within, runs=runs
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "block": block,
+        "part": part,
+        "depth": depth,
+        "piece": depth,
+        "stages": stages,
+        "within": within,
+    }
+    if parts > 1:
+        s = matmul_simt_split(s, stage, parts=parts, runs=runs, **options)
+    else:
+        s = matmul_simt(s, stage, runs=runs, **options)
     for x in packed:  # elements next to each other in memory are of different steps
         s = by_element(s, x)
+    if parts > 1:
+        return s
     s = epilogue(s, stage)
     return elementwise(s, out) if out in s.stages else s  # where it is no store of a tile
+
+
+def conv_of_floats(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` of float32 by `conv_simt`; where there are few tiles, with the folded loop in parts, if that
+    is predicted to be faster."""
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(conv_simt, stage=stage)]
+    p, processors = product(s, stage), lp.machine().processors
+    sizes = [] if p is None else [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced)]
+    if p is not None and None not in sizes:
+        rows, columns, depth = (n or 1 for n in sizes)
+        both = iterations(s, [x for x in p.free if x in p.left.loops and x in p.right.loops]) or 1
+        block, part = SIMT_SPLIT_TILE
+        tiles = -(-rows // block[0]) * -(-columns // block[1]) // both
+        if 2 * tiles <= processors:
+            counts = part_counts(depth, SIMT_BLOCKS * processors // max(1, tiles))[1:]
+            recipes += [partial(conv_simt, stage=stage, block=block, part=part, parts=n) for n in counts]
+    found = cheapest(s, recipes, part=own_part(s, stage, filled(s, [stage]))) if len(recipes) > 1 else recipes[0](s)
+    if found is None:
+        raise lp.ScheduleError(f"{stage} is no convolution for tiles of float32")
+    return found
 
 
 def _read_by(s: lp.Schedule, sources: Sequence[str], p: Product) -> list[tuple[str, Side]]:

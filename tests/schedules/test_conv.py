@@ -11,7 +11,7 @@ from convolutions import CONVS, Conv
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
-from schedules.cuda.conv import conv_on_tensor_cores, conv_split
+from schedules.cuda.conv import conv_of_floats, conv_on_tensor_cores, conv_split
 
 SMALL = [c for c in CONVS if c.layout == "NHWC" or c.name.endswith(("padding", "stride 2", "2 groups", "odd"))]
 
@@ -107,3 +107,15 @@ def test_few_tiles_are_made_in_parts_of_the_folded_loop() -> None:
     program = lp.Schedule(lp.relu(lp.conv2d(x, w, padding=1)))
     split, whole = (lp.predict(f(program, "conv"), "cuda").seconds for f in (conv_on_tensor_cores, schedules.conv_mma))
     assert split < whole / 2
+
+
+def test_few_tiles_of_float32_are_made_in_parts_too() -> None:
+    conv = Conv("padding", n=1, c=16, h=6, k=64, r=3, padding=1, dtype="float32")
+    s = schedules.conv_simt(schedules.inlined(conv.schedule()), "conv", block=(64, 32), part=(4, 4), parts=2)
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+    x, w = (lp.placeholder(n, name=name) for name, n in (("x", (1, 1024, 7, 7)), ("w", (64, 1024, 1, 1))))
+    program = lp.Schedule(lp.relu(lp.conv2d(x, w)))
+    split, whole = (lp.predict(f(program, "conv"), "cuda").seconds for f in (conv_of_floats, schedules.conv_simt))
+    assert split < whole / 1.5
