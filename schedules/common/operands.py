@@ -33,14 +33,20 @@ def own_part(s: lp.Schedule, stage: str, within: Sequence[str] = ()) -> tuple[st
 
 def is_reshaped_operand(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` copies an array as it lies, in another shape, and reductions alone read the copy."""
+    if not is_view(s, stage):
+        return False
     touches = s.accesses(stage)
-    if s.reduced(stage) or len(touches) != 2 or not one_nest(s, stage):
+    alike = all(touches[0].strides.get(x) == touches[1].strides.get(x) is not None for x in s.loops(stage))
+    found = readers(s, stage) if alike else []
+    return bool(found) and all(map(s.reduced, found))
+
+
+def is_view(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` stores elements of one array as they are, in another order or shape."""
+    if s.reduced(stage) or len(s.accesses(stage)) != 2 or not one_nest(s, stage) or not s.loops(stage):
         return False
     body: Any = s.loop(s.loops(stage)[-1]).body
-    plain = any(getattr(x, "label", "") == stage and hasattr(getattr(x, "value", None), "buffer") for x in body)
-    alike = all(touches[0].strides.get(x) == touches[1].strides.get(x) is not None for x in s.loops(stage))
-    found = readers(s, stage) if plain and alike else []
-    return bool(found) and all(map(s.reduced, found))
+    return any(getattr(x, "label", "") == stage and hasattr(getattr(x, "value", None), "buffer") for x in body)
 
 
 def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:
@@ -67,8 +73,9 @@ def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     for kind in kinds:
         made = s
         for side in sides:
-            if [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage):
-                continue  # as it lies
+            in_place = [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage)
+            if in_place and not is_viewed(s, side[0]):
+                continue
             names, loops = _matrix(s, stage, side)
             if made.why("reindex", stage, names, *loops, dtype=kind) is not None:
                 break

@@ -7,7 +7,7 @@ Loops that a stage reads as one, `x[i * 64 + j]`, become one; a loop that is rea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from .nest_queries import extent, fused, if_legal, step
 
 _TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
+_DIGIT = re.compile(r"^(\w+)(?: // (\d+))?(?: % (\d+))?$")
 
 
 @lp.composite
@@ -141,20 +142,56 @@ def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedu
 
 
 def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """`s` with all loops of `stage` split that one of its reads finds by quotient and remainder, in its order."""
+    """`s` with all loops of `stage` split of which one of its reads finds its element by digits, in its order.
+
+    Digits are quotients and remainders that make up the loop: `x[i // 6, i // 2 % 3, i % 2]` has three of `i`.
+    """
     for t in s.accesses(stage):
-        at = [] if t.write else t.text.partition("[")[2].removesuffix("]").split(", ")
-        found = [x.groups() if (x := _PART.match(d)) else (d, "", "") for d in at]
-        made, names = s, dict[tuple[str, str], str]()
-        for loop, sign, factor in found:
-            size = extent(s, loop) if sign == "//" and (loop, "%", factor) in found else None
-            if size is None or size % int(factor) or made.why("split", loop, int(factor), tail="exact") is not None:
-                continue
-            made, (names[loop, "//"], names[loop, "%"]) = step(made, "split", loop, int(factor), tail="exact")
-        order = [names.get((name, sign), name) for name, sign, _ in found]
+        found = [] if t.write else [_digit(s, stage, d) for d in t.text.partition("[")[2].removesuffix("]").split(", ")]
+        digits = [d for d in found if d is not None]
+        if len(digits) < len(found):
+            continue
+        made, names = s, dict[tuple[str, int], str]()
+        for loop in dict.fromkeys(loop for loop, _, _ in digits):
+            weights = _weights(s, loop, [(weight, most) for x, weight, most in digits if x == loop])
+            rest = loop
+            for weight in weights[:-1]:
+                if made.why("split", rest, weight, tail="exact") is not None:
+                    break
+                made, (names[loop, weight], rest) = step(made, "split", rest, weight, tail="exact")
+                names[loop, 1] = rest
+        order = [names.get((loop, weight), loop) for loop, weight, _ in digits]
         loops = made.loops(stage)
         if names and sorted(order) == sorted(loops) and (tuple(order) == loops or made.why("reorder", *order) is None):
             return made if tuple(order) == loops else made.reorder(*order)
+    return s
+
+
+def _digit(s: lp.Schedule, stage: str, index: str) -> tuple[str, int, int | None] | None:
+    """The loop that `index` is a digit of, its weight, and how many values it has, if a remainder says so."""
+    found = _DIGIT.match(index)
+    if found is None or found[1] not in s.loops(stage):
+        return None
+    return found[1], int(found[2] or 1), int(found[3]) if found[3] else None
+
+
+def _weights(s: lp.Schedule, loop: str, digits: Sequence[tuple[int, int | None]]) -> list[int]:
+    """The weights of `digits`, the highest first, if these are all digits of `loop`, each once; else those of one."""
+    size, weights = extent(s, loop), sorted((weight for weight, _ in digits), reverse=True)
+    above = {weight: n for n, weight in zip([size, *weights], weights, strict=False)}
+    whole = size is not None and len(above) == len(digits) and weights[-1] == 1
+    exact = whole and all(above[w] % w == 0 and most in (None, above[w] // w) for w, most in digits)
+    return weights if exact and all(most or w == weights[0] for w, most in digits) else [1]
+
+
+@lp.composite
+def over_folds(s: lp.Schedule) -> lp.Schedule:
+    """`s` with stages that read what a fold made, and fold nothing, over the loops of what they read, where they find
+    it by quotients and remainders: in the order in which the fold went."""
+    folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
+    for stage in (x for x in s.stages if not s.reduced(x)):
+        if any(not t.write and t.buffer in folded and re.search(" (//|%) ", t.text) for t in s.accesses(stage)):
+            s = split_view(s, stage)
     return s
 
 

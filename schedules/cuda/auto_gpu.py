@@ -17,7 +17,7 @@ from ..common.fusion import index_stages_inlined, inlined
 from ..common.nest_queries import free_loops, one_nest, reader
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
-from ..common.view_loops import join_views, over_products, with_views_split
+from ..common.view_loops import join_views, over_folds, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .column_blocks import along_columns, column_blocks
@@ -34,13 +34,16 @@ from .short_folds import short_fold, short_folds
 from .stencil_rows import neighbours, reaches
 from .tiled_products import (
     contraction_in_parts,
+    has_flat_operand,
     is_product,
     is_tiled,
     multiply,
     multiply_copies,
     producers_of_right,
+    product_of_views,
     stored_operands,
     tensor_product,
+    views_of,
 )
 
 DEFAULT_THREADS = 256
@@ -58,7 +61,7 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
         for chain in (product_chain, product_chain_mma)[not lp.machine().has("wgmma") :]:
             if chained := with_views_split(s, partial(lowered, schedule=chain)):
                 return chained
-        s = join_views(over_products(s)) if is_new else s
+        s = join_views(over_folds(over_products(s))) if is_new else s
         phases = table(threads)
         made = apply_phases(s, phases)
         # where memory that threads write decides what they run, or they read it, each recipe is lowered by itself
@@ -94,6 +97,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("convolution on tensor cores", _is_convolution, conv_on_tensor_cores),
                 Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_of_floats),
                 Recipe("direct convolution", _is_convolution, direct_gpu),
+                Recipe("product of views", _has_views, product_of_views),
                 Recipe("product of gathered rows", _has_gathers, gathered_product),
                 Recipe("product of few rows with its operand", _has_own_producers, tensor_product),
             ]
@@ -176,6 +180,10 @@ def _has_own_producers(s: lp.Schedule, stage: str) -> bool:
 
 def _has_gathers(s: lp.Schedule, stage: str) -> bool:
     return is_tiled(s, stage) and bool(gathers_of(s, stage))
+
+
+def _has_views(s: lp.Schedule, stage: str) -> bool:
+    return _is_free_product(s, stage) and (has_flat_operand(s, stage) or bool(views_of(s, stage)))
 
 
 def _is_free_product(s: lp.Schedule, stage: str) -> bool:

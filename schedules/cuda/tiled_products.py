@@ -6,7 +6,6 @@ largest size that gives each processor a block.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -16,9 +15,10 @@ import loopir as lp
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, iterations, made_by
-from ..common.operands import alone, computed, multiplied, own_part
+from ..common.operands import alone, computed, is_view, multiplied, own_part, readers
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
+from ..common.view_loops import is_viewed
 from .cheapest import cheapest
 from .deep_contraction import in_parts, part_by_threads
 from .elementwise import elementwise
@@ -129,6 +129,53 @@ def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     few = c is not None and (extent(s, c.row) or HIGH) < HIGH
     made = partial(_made_in_tiles, stage=stage, within=within)
     return _cheapest_of(s, stage, (made, stored) if few else (stored, made), within)
+
+
+def views_of(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """The stages that store a view of an array as an operand of the product `stage` of 16-bit floats, and of it
+    alone."""
+    c = contraction(s, stage)
+    if c is None or not pairs(s, c) or not is_tiled(s, stage) or not is_in_place(s, c):
+        return ()
+    operands = {c.left.buffer, c.right.buffer}
+    made = (x for x in s.stages if is_view(s, x) and readers(s, x) == [stage])
+    return tuple(x for x in made if any(t.write and t.buffer in operands for t in s.accesses(x)))
+
+
+def has_flat_operand(s: lp.Schedule, stage: str) -> bool:
+    """Whether the product `stage` of 16-bit floats finds elements of an operand by two loops as one."""
+    c = contraction(s, stage)
+    if c is None or not is_tiled(s, stage) or not pairs(s, c) or not is_in_place(s, c):
+        return False
+    return any(not t.write and is_viewed(s, t) for t in s.accesses(stage))
+
+
+def product_of_views(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` of 16-bit floats, of operands that are seen in another shape: these are found in the arrays
+    where tiles are copied, or stored first."""
+    if has_flat_operand(s, stage):
+        s, _ = _with_copies(s, stage)
+    within = views_of(s, stage)
+    if not within:
+        raise lp.ScheduleError(f"{stage} reads no operand in another shape than it is stored in")
+    recipes = (partial(f, stage=stage, within=within) for f in (_found_in_tiles, _stored_first))
+    return _cheapest_of(s, stage, recipes, within)
+
+
+def _found_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Schedule:
+    """The product `stage` whose operands the stages `within` view, which copies of tiles compute: by warpgroups where
+    it has rows for them, or by warps."""
+    s, stage = alone(s, stage)
+    c = contraction(s, stage)
+    assert c is not None
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
+    if lp.machine().has("wgmma") and (extent(s, c.row) or HIGH) >= HIGH:
+        options = {x: y for x, y in warpgroup_tile(s, c, streamed=False).items() if x in ("block", "stages", "group")}
+        options |= {"within": within, "roles": False}
+        recipes.append(partial(_by_warps, stage=stage, how=matmul_wgmma, options=options))
+    options = _in_one(tensor_tile(s, c)) | {"within": within, "staged": True}
+    recipes.append(partial(_by_warps, stage=stage, how=matmul_mma, options=options))
+    return _cheapest_of(s, stage, recipes, within)
 
 
 def _stored_first(s: lp.Schedule, stage: str, within: Sequence[str]) -> lp.Schedule:
@@ -394,20 +441,31 @@ multiply = first_of(PRODUCTS)
 
 def multiply_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The product `stage` of copies of the operands that it finds by quotients and remainders, as it does rows of a
-    reshaped array of which tiles are no boxes."""
+    reshaped array of which tiles are no boxes, or by two loops as one, as it does a flat array."""
     c = contraction(s, stage)
     if c is None:
         raise lp.ScheduleError(f"{stage} is no contraction")
-    views = {t.buffer for t in s.accesses(stage) if not t.write and re.search(" (//|%) ", t.text)}
+    s, copies = _with_copies(s, stage)
+    if not copies:
+        raise lp.ScheduleError(f"{stage} reads no operand by quotients, or by two loops as one")
+    for copy in copies:
+        s = elementwise(s, copy)
+    return multiply(s, stage)
+
+
+def _with_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
+    """`s` with copies of the operands of the product `stage` that it sees in another shape, and the copies' stages."""
+    c = contraction(s, stage)
+    assert c is not None
+    views = {t.buffer for t in s.accesses(stage) if not t.write and is_viewed(s, t)}
+    copies: list[str] = []
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if operand.buffer in views:
             mine = [x for x in c.batch if not _is_invariant(s, stage, operand.buffer, x)]
             order = (loop, c.reduced) if operand.along else (c.reduced, loop)
             s, copy = made_by(s, "reindex", stage, operand.buffer, *mine, *order)
-            s = elementwise(s, copy)
-    if not views:
-        raise lp.ScheduleError(f"{stage} reads no operand by quotients")
-    return multiply(s, stage)
+            copies.append(copy)
+    return s, copies
 
 
 def _is_invariant(s: lp.Schedule, stage: str, buffer: str, loop: str) -> bool:

@@ -57,6 +57,25 @@ def test_rows_of_a_reshaped_array_are_multiplied_on_tensor_cores() -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["flat left", "flat right", "merged heads"])
+def test_elements_of_a_view_are_found_where_tiles_are_copied(form: str) -> None:
+    a = lp.placeholder(((64 * 64,) if form == "flat left" else (64, 64)), "bfloat16", name="a")
+    w = lp.placeholder(((64 * 64,) if form == "flat right" else (64, 64)), "bfloat16", name="w")
+    if form == "merged heads":
+        a = lp.placeholder((2, 2, 32, 32), "bfloat16", name="a")
+        left = a.transpose((0, 2, 1, 3)).reshape((64, 64))
+    else:
+        left = a.reshape((64, 64))
+    s = lp.Schedule((left @ w.reshape((64, 64))).named("y"))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    found = made.report(arch="sm_90a").kernels
+    assert len(found) == 1
+    assert found[0].work.tensor
+    arrays = {t.name: RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (a, w)}
+    (program,) = lp.lower(made, "cuda")
+    np.testing.assert_array_equal(lp.interpret(program, arrays, seed=1)["y"], lp.interpret(s.func, arrays)["y"])
+
+
 def test_few_long_sums_are_tiles_in_parts() -> None:
     """A thread for each sum would leave a GPU idle, and add its terms one after the other."""
     x, y = (lp.placeholder((2051, n), "float32", name=name) for name, n in (("x", 3), ("y", 40)))

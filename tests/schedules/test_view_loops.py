@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.nest_queries import extent
-from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_view, join_views, split_views
+from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_view, join_views, over_folds, split_views
 
 
 @settings(max_examples=15, deadline=None)
@@ -46,6 +47,29 @@ def test_two_merged_pairs_of_dimensions_are_split_at_once() -> None:
     given = {"x": np.arange(120, dtype="float32").reshape(2, 3, 4, 5)}
     want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
     np.testing.assert_array_equal(got["z"], want["z"])
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(0, 3))
+def test_a_flat_result_of_what_was_folded_means_the_same(shape: list[int], axis: int) -> None:
+    x = lp.placeholder(tuple(shape), "float32", name="x")
+    y = x - lp.sum(x, axis=axis % len(shape), keepdims=True)
+    s = lp.Schedule(y.reshape((prod(shape),)).named("z"))
+    given = {"x": np.arange(prod(shape), dtype="float32").reshape(shape)}
+    want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, over_folds(s)))
+    np.testing.assert_array_equal(got["z"], want["z"])
+
+
+def test_a_flat_result_runs_in_the_order_in_which_it_was_folded() -> None:
+    x = lp.placeholder((32, 64, 256), "float32", name="x")
+    y = x - lp.sum(x, axis=(0, 2), keepdims=True)
+    flat = lp.Schedule(y.reshape((32 * 64 * 256,)).named("z"))
+    assert [extent(over_folds(flat), loop) for loop in over_folds(flat).loops("z")] == [32, 64, 256]
+    seconds = [
+        lp.predict(schedules.auto(s, "cuda", arch="sm_90a"), "cuda", arch="sm_90a").seconds
+        for s in (flat, lp.Schedule(y))
+    ]
+    assert seconds[0] < 1.1 * seconds[1]
 
 
 def attention(split: bool, merged: bool) -> lp.Schedule:
