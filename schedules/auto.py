@@ -9,7 +9,7 @@ from typing import TypeVar
 import loopir as lp
 
 from .cuda.auto_gpu import gpu
-from .cuda.cheapest import Observer, observing, remembering
+from .cuda.cheapest import Choices, Observer, observing, remembering
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .planner import Planner, least_seconds
@@ -44,7 +44,7 @@ def auto(
         raise TypeError(f"auto takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
     target = lp.resolve_target(target)
     found = None if target == "interpret" else find_tuned(s, target, arch)
-    with observing(observer), remembering({}):
+    with observing(observer), remembering(Choices()):
         return choose_by_formula(s, target, arch) if found is None else found[0]
 
 

@@ -100,7 +100,7 @@ class Planner:
         self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
         self.observer = observer
-        self.choices: Choices = {}
+        self.choices = Choices()
         self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
         self.nests = lp.nests(s.func)
         self.bytes = lp.buffer_bytes(s, self.sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -72,8 +72,27 @@ def in_one_kernel() -> Generator[None]:
         _in_one_kernel.reset(token)
 
 
-Choices = dict[tuple[str, ...], int]
-"""Which recipe was the cheapest, by the text of what is scheduled and the names of all recipes."""
+@dataclass(frozen=True)
+class Priced:
+    """What the recipe with this number made: its predicted seconds, and how many kernels it is."""
+
+    recipe: int
+    seconds: float = 0.0
+    kernels: int = 0
+
+
+@dataclass
+class Choices:
+    """What recipes were found to cost, by the text of what is scheduled and the names of all recipes.
+
+    Where recipes compare others inside, which in one kernel may be others, also by whether it was `in_one_kernel`.
+    """
+
+    prices: dict[tuple[str, ...], list[Priced]] = field(default_factory=dict[tuple[str, ...], list[Priced]])
+    asked: int = 0
+    """How often the cheapest of some recipes was asked for."""
+
+
 _choices = ContextVar[Choices | None]("choices", default=None)
 
 
@@ -101,18 +120,21 @@ def cheapest(
     that of `observing`, is called with the candidates and what is taken, where there are several.
     """
     recipes = list(recipes)
+    if (known := _choices.get()) is not None:
+        known.asked += 1
     if part and len(recipes) > 1 and (taken := _choice_for(s, part, recipes, observer)) is not None:
-        made = lowered(s, recipes[taken])
+        recipe, made = taken
+        made = lowered(s, recipes[recipe]) if made is None else made
         if made is not None:
             return made
-    found = _compare(s, recipes, observer)
-    return None if found is None else found[1]
+    made = _compare(s, recipes, observer)
+    return made[_cheapest_of([p for p, _ in made])][1] if made else None
 
 
 def _compare(
     s: lp.Schedule, recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]], observer: Observer | None
-) -> tuple[int, lp.Schedule] | None:
-    """Which recipe is taken, and what it makes of `s`."""
+) -> list[tuple[Priced, lp.Schedule]]:
+    """What the recipes make of `s`, and what each costs, if there are several."""
     made, seen_texts = list[tuple[int, lp.Schedule]](), set[str]()
     for n, recipe in enumerate(recipes):
         x = legal(s, recipe)
@@ -120,19 +142,30 @@ def _compare(
             seen_texts.add(text)
             made += [(n, x)] if is_lowered(x) else []
     if len(made) < 2:  # there is nothing to compare
-        return made[0] if made else None
+        return [(Priced(n), x) for n, x in made]
     prices = [lp.predict(x, "cuda") for _, x in made]
-    if _in_one_kernel.get():
-        fewest = min(p.kernels for p in prices)
-        made, prices = zip(*((x, p) for x, p in zip(made, prices, strict=True) if p.kernels == fewest), strict=True)
-    candidates = [Candidate(recipes[n], x, p.seconds) for (n, x), p in zip(made, prices, strict=True)]
-    best = 0
-    for n, other in enumerate(candidates):
-        if candidates[best].seconds - other.seconds > max(SAVED, LEAST_GAIN * candidates[best].seconds):
-            best = n
+    priced = [(Priced(n, p.seconds, p.kernels), x) for (n, x), p in zip(made, prices, strict=True)]
     if (seen := observer or _observer.get()) is not None:
-        seen(candidates, candidates[best])
-    return made[best]
+        found = [p for p, _ in priced]
+        shown = {n: Candidate(recipes[found[n].recipe], priced[n][1], found[n].seconds) for n in _compared(found)}
+        seen([*shown.values()], shown[_cheapest_of(found)])
+    return priced
+
+
+def _compared(priced: Sequence[Priced]) -> list[int]:
+    """The places of those to choose from: all, or, `in_one_kernel`, those that are the fewest kernels."""
+    fewest = min(p.kernels for p in priced)
+    return [n for n, p in enumerate(priced) if not _in_one_kernel.get() or p.kernels == fewest]
+
+
+def _cheapest_of(priced: Sequence[Priced]) -> int:
+    """The place of what is taken: the first, unless another one saves time."""
+    best, *others = _compared(priced)
+    for n in others:
+        seconds = priced[best].seconds
+        if seconds - priced[n].seconds > max(SAVED, LEAST_GAIN * seconds):
+            best = n
+    return best
 
 
 def _choice_for(
@@ -140,8 +173,9 @@ def _choice_for(
     part: Sequence[str],
     recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]],
     observer: Observer | None,
-) -> int | None:
-    """Which of `recipes` is the cheapest for `part` alone; None where that is not known."""
+) -> tuple[int, lp.Schedule | None] | None:
+    """Which of `recipes` is the cheapest for `part` alone, and what it makes of `s`, if that was made; None where the
+    first is not known."""
     if are_chosen():  # values of knobs are given by the program's names
         return None
     try:
@@ -150,15 +184,21 @@ def _choice_for(
         return None  # another nest has to run between
     names = {old: new for new, old in found.labels.items()}
     own = [_renamed(recipe, names) for recipe in recipes]
-    one = "in one kernel" if _in_one_kernel.get() else ""
-    known, key = _choices.get(), (lp.text(found.func), one, *(Candidate(r, s, 0.0).name for r in own))
-    if known is not None and key in known:
-        return known[key]
+    known = _choices.get()
+    every = lp.text(found.func), *(Candidate(r, s, 0.0).name for r in own)
+    one = *every, "in one kernel" if _in_one_kernel.get() else "in any number of kernels"
+    if known is not None and (priced := known.prices.get(every) or known.prices.get(one)):
+        return priced[_cheapest_of(priced)].recipe, None
+    before = 0 if known is None else known.asked
     alone = len(found.nests) == len(lp.nests(s.func))
-    taken = _compare(s, recipes, observer) if alone else _compare(lp.Schedule(found.func), own, observer)
-    if taken is not None and known is not None:
-        known[key] = taken[0]
-    return None if taken is None else taken[0]
+    made = _compare(s, recipes, observer) if alone else _compare(lp.Schedule(found.func), own, observer)
+    if not made:
+        return None
+    priced = [p for p, _ in made]
+    if known is not None:
+        known.prices[every if known.asked == before else one] = priced
+    best, schedule = made[_cheapest_of(priced)]
+    return best.recipe, schedule if alone else None
 
 
 def _renamed(recipe: Any, names: Mapping[str, str]) -> Any:
