@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import cast
 
 from loopir.analysis.dependence.access import is_affine_visible
 from loopir.analysis.regions.retile import Retiling
+from loopir.arith.poly import expand_index
 from loopir.arith.simplify import simplify_cond
 from loopir.errors import ParseError, ScheduleError
 from loopir.ir.grammar import (
@@ -14,6 +16,7 @@ from loopir.ir.grammar import (
     TRUE,
     Body,
     Buffer,
+    Cmp,
     Cond,
     Func,
     If,
@@ -114,11 +117,29 @@ def specialize(func: Func, loop: str, when: str | None = None) -> Func:
                 else:
                     for j_1 in range(1):
                         B[i + j_1] = 0.0
+
+    before:
+        def v(A: "float32[5, 12]", B: "out float32[5, 16]"):
+            for i in range(5):
+                for j in range(4):
+                    for k in range(4):
+                        B[i, j * 4 + k] = select(j * 4 + k < 12, A[i, j * 4 + k], 0.0)
+    call:    specialize("k")
+    after:
+        def v(A: "float32[5, 12]", B: "out float32[5, 16]"):
+            for i in range(5):
+                for j in range(4):
+                    if j * 4 < 12:
+                        for k in range(4):
+                            B[i, j * 4 + k] = A[i, j * 4 + k]
+                    else:
+                        for k_1 in range(4):
+                            B[i, j * 4 + k_1] = 0.0
     """
     target = find_loop(func, loop)
     require_outside_lanes(func, target)
-    if when is None and target.extent == Int(1):
-        once = _asked_once(target)
+    if when is None and isinstance(target.extent, Int):
+        once = _asked_once(target, target.extent.value)
         func, target = replace_stmt(func, target, once), once
     around = _around(func, target)
     cond = _selected(target) if when is None else _condition(func, when, target, around)
@@ -199,14 +220,36 @@ def _selected(target: Loop) -> Cond:
     return conj(*fixed)
 
 
-def _asked_once(target: Loop) -> Loop:
-    """`target`, of one iteration, with what its selections ask about that one."""
-    once: dict[str, Index] = {target.var: Int(0)}
+def _asked_once(target: Loop, count: int) -> Loop:
+    """`target`, of `count` iterations, with what its selections ask about all of them alike asked about the first."""
+    first: dict[str, Index] = {target.var: Int(0)}
 
     def asked(n: Node) -> Node:
-        return Select(substitute(n.cond, once), n.a, n.b) if isinstance(n, Select) else n
+        if not isinstance(n, Select):
+            return n
+        terms = (substitute(t, first) if _is_uniform(t, target.var, count) else t for t in conjuncts(n.cond))
+        return Select(conj(*terms), n.a, n.b)
 
     return transform(target, asked)
+
+
+def _is_uniform(cond: Cond, var: str, count: int) -> bool:
+    """Whether `cond` is the same for all values of `var` below `count`, whatever the values of all else are.
+
+    So it is for a comparison of g * m + c + k * var with 0, where g is what divides all other coefficients, if no
+    multiple of g lies between the least and the largest of c + k * var.
+    """
+    if var not in free_vars(cond) or count == 1:
+        return True
+    if not isinstance(cond, Cmp) or cond.op not in ("<", "<="):
+        return False
+    p = dict(expand_index(cond.b - cond.a))
+    own, constant = p.pop((Var(var),), 0), p.pop((), 0)
+    if not p or any(var in free_vars(atom) for m in p for atom in m):
+        return False
+    step, ends = gcd(*p.values()), sorted((constant, constant + own * (count - 1)))
+    strict = int(cond.op == "<")
+    return (ends[0] - strict) // step == (ends[1] - strict) // step
 
 
 def _deselected(body: Body, cond: Cond) -> Body:
