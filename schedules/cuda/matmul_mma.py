@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import loopir as lp
 
@@ -18,6 +19,10 @@ from ..common.nest_queries import batched, extent, fused, if_legal, made_by, rea
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, WARP_LANES, COPY_VECTOR = 16, 8, 32, 8
 """Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
+
+
+LEAST_BYTES = 4
+"""What an asynchronous copy moves at least."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,7 @@ def _sums(
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
     s, (ko, kk) = step(s, "split", k, depth)
+    stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
     s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
     s, (wi, ii) = step(s, "split", i, block[0] // warps[0])  # fewer rows or columns than that are filled up by `pad`
     s, (wj, jj) = step(s, "split", j, block[1] // warps[1])
@@ -313,7 +319,13 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
 def copy_by_warps(
     s: lp.Schedule, copy: str, warps: tuple[int, int], instruction: str | None, vector: int = COPY_VECTOR
 ) -> lp.Schedule:
-    """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction."""
+    """The copy of a tile by all lanes of all warps, a vector each at a time, perhaps by an instruction.
+
+    A vector is shorter where rows in memory start at no whole one of 16 bytes.
+    """
+    whole, vector = vector, aligned_vector(s, copy, vector)
+    if instruction is not None and vector < whole:
+        instruction += f"x{vector}"
     s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
     s, (flat, element) = step(s, "split", flat, vector, tail="exact")
     s, (flat, lane) = step(s, "split", flat, WARP_LANES, tail="exact")
@@ -321,6 +333,18 @@ def copy_by_warps(
     s, (turn, y) = step(s, "split", flat, warps[0])
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
     return vectors(s, element, instruction)
+
+
+def aligned_vector(s: lp.Schedule, copy: str, vector: int) -> int:
+    """Up to `vector` elements that all rows of what is copied start with at a multiple of: `vector`, a half or a
+    quarter of it; `vector` where that is not known, or where it is less than that, or than 4 bytes."""
+    (read,) = (t for t in s.accesses(copy) if not t.write) if len(s.accesses(copy)) == 2 else (None,)
+    rows = [] if read is None else [read.strides.get(x, 0) for x in s.loops(copy) if not read.contiguous(x)]
+    strides = [x for x in (getattr(n, "value", n) for n in rows) if isinstance(x, int)]
+    if read is None or len(strides) < len(rows):
+        return vector
+    found = gcd(vector, *strides)
+    return found if found * read.dtype.bytes >= LEAST_BYTES and found * 4 >= vector else vector
 
 
 def vectors(s: lp.Schedule, element: str, instruction: str | None, *, filled: bool = True) -> lp.Schedule:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, if_legal, made_by, step
+from ..common.nest_queries import batched, extent, if_legal, made_by, step
 from ..common.transpose import transpose
-from .matmul_mma import vectors
+from .matmul_mma import copy_by_warps
 
 LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
 """Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
@@ -57,6 +57,7 @@ def matmul_simt(
     s, (bi, i) = step(s, "split", c.row, block[0])
     s, (bj, j) = step(s, "split", c.column, block[1])
     s, (ko, k) = step(s, "split", c.reduced, depth)
+    stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
     s, (kv, k) = step(s, "split", k, VECTOR, tail="exact")
     s = s.reorder(*c.batch, bi, bj, ko, kv, k, i, j).bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
     s = batched(s, c.batch)
@@ -126,13 +127,7 @@ def _copy_by_lanes(
         n = min(8, depth // VECTOR)
         at = f"(y // {VECTOR} ^ x // {8 // n} % {n}) * {VECTOR} + y % {VECTOR}"
         s = s.set_layout(copy, f"lambda x, y: x * {depth} + {at}")
-    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, element) = step(s, "split", flat, VECTOR, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, LANES, tail="exact")
-    s, (flat, across) = step(s, "split", flat, warps[1], tail="exact")
-    s, (turn, down) = step(s, "split", flat, warps[0], tail="exact")
-    s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
-    return vectors(s, element, "cp_async_f32" if stages > 1 else None, filled=False)
+    return copy_by_warps(s, copy, warps, "cp_async_f32" if stages > 1 else None, VECTOR)
 
 
 def _copy_elements(
