@@ -34,12 +34,16 @@ from .short_folds import short_fold, short_folds
 from .stencil_rows import neighbours, reaches
 from .tiled_products import (
     contraction_in_parts,
+    deep_product,
+    has_copied_operands,
+    has_few_results,
     has_flat_operand,
     is_product,
     is_tiled,
     multiply,
     multiply_copies,
     producers_of_right,
+    product_of_copies,
     product_of_views,
     stored_operands,
     tensor_product,
@@ -79,7 +83,12 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("store gathered operands", _folds, gathered_operands, checked=False),
             ]
         ),
-        Phase([Recipe("split the reduction of a deep product", _is_deep, _in_parts, checked=False)]),
+        Phase(
+            [
+                Recipe("product of few results and many terms", has_few_results, deep_product, checked=False),
+                Recipe("split the reduction of a deep product", _is_deep, _in_parts, checked=False),
+            ]
+        ),
         Phase([Recipe("statistics of columns", _is_along_columns, _columns, ends="program")], whole=True),
         Phase([Recipe("folds in registers", short_fold, short_folds)]),
         Phase([Recipe("scan", is_scan, batched_scan), Recipe("recurrence", is_recurrence, recurrence)]),
@@ -99,6 +108,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("direct convolution", _is_convolution, direct_gpu),
                 Recipe("product of views", _has_views, product_of_views),
                 Recipe("product of gathered rows", _has_gathers, gathered_product),
+                Recipe("product of copies of float32", has_copied_operands, product_of_copies),
                 Recipe("product of few rows with its operand", _has_own_producers, tensor_product),
             ]
         ),

@@ -38,7 +38,7 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
     if rows is None or columns is None or depth is None:
         return 1
-    if not _is_deep_enough(rows, columns, depth) or _has_ragged_tiles(s, c):
+    if not is_deep_enough(rows, columns, depth) or _has_ragged_tiles(s, c):
         return 1
     simt = whole_simt_tiles(s, c)
     tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
@@ -54,7 +54,8 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     return 1
 
 
-def _is_deep_enough(rows: int, columns: int, depth: int) -> bool:
+def is_deep_enough(rows: int, columns: int, depth: int) -> bool:
+    """Whether so many rows and columns are worth tiles, and there are many times as many terms."""
     return min(rows, columns) >= LEAST and depth >= RATIO * max(rows, columns)
 
 

@@ -11,14 +11,15 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import extent, made_by, reader, step
+from ..common.nest_queries import extent, free_loops, made_by, one_nest, reader, step
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
 from .matmul_wgmma import matmul_wgmma
+from .reduction import reduction
 
-MOST_LANES = 8
-"""Columns that a thread sums the parts of at once."""
+MOST_LANES, MOST_PARTS = 8, 8
+"""Columns that a thread sums the parts of at once, and how many parts."""
 
 
 @lp.composite
@@ -59,8 +60,12 @@ def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Sc
 
 
 def _sum_of_parts(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
-    """The sum of the parts, made where it is read, by threads that have vectors of columns."""
-    out = reader(s, stage)
+    """The sum of the parts, made where it is read, by threads that have vectors of columns; that of many parts by
+    threads that fold it together."""
+    out, parts = reader(s, stage), extent(s, s.reduced(stage)[-1])
+    if parts is not None and parts > MOST_PARTS:
+        s = reduction(s, stage, chunk=0)
+        return elementwise(s, out) if out is not None and one_nest(s, out) and free_loops(s, out) else s
     if out is None:
         return elementwise(s, stage)
     s = elementwise(s, out)

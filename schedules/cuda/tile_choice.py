@@ -55,6 +55,8 @@ BLOCK_TILE = Knob("tile", "rows and columns of the tile of a block", lambda form
 MOST_TILES = 6
 """Tiles that are tried besides the formula's: the cheapest by it."""
 WARPGROUP_TILES = ((128, 256), (128, 192), (128, 128), (64, 256), (64, 128), (128, 64))
+DEEP_SIDES, DEEP_PARTS = (32, 64, 128), (1, 2, 4)
+"""Of few results of many terms: rows and columns of tiles, and how many parts of tiles a processor has."""
 UNKNOWN = 4096
 """What a size that is not known is taken for."""
 
@@ -215,6 +217,21 @@ def _parted(sizes: Sizes, block: tuple[int, int], parts: int) -> dict[str, Any]:
     stages = max(2, _stages(replace(sizes, batch=parts), block, depth))
     warps = BLOCKS.get(block, (1, 1))
     return {"block": block, "warps": warps, "depth": depth, "stages": stages, "parts": parts, "warpgroups": False}
+
+
+def deep_tiles(sizes: Sizes) -> list[dict[str, Any]]:
+    """The options of `matmul_split` for few results of many terms: one tile of all results where it is small enough,
+    so that operands are read once, or a few, and one to four parts of tiles for each processor. Prices decide."""
+    if sizes.rows is None or sizes.columns is None or sizes.depth is None or sizes.batch > 1:
+        return []
+    found: list[dict[str, Any]] = []
+    for most in DEEP_SIDES[1:]:
+        high, wide = (next(n for n in DEEP_SIDES if n >= min(side, most)) for side in (sizes.rows, sizes.columns))
+        block = (high, wide) if (high, wide) in BLOCKS else (high, high)
+        tiles = _tile_count(sizes, block)
+        counts = (n * lp.machine().processors // tiles for n in DEEP_PARTS)
+        found += [_parted(sizes, block, n) | {"depth": STEP} for n in counts if 1 < n <= sizes.depth // STEP]
+    return [x for n, x in enumerate(found) if x not in found[:n]]
 
 
 def shallow(sizes: Sizes) -> bool:

@@ -14,13 +14,13 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, iterations, made_by
+from ..common.nest_queries import extent, iterations, made_by, one_nest
 from ..common.operands import alone, computed, is_view, multiplied, own_part, readers
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
 from .cheapest import cheapest
-from .deep_contraction import in_parts, part_by_threads
+from .deep_contraction import in_parts, is_deep_enough, part_by_threads, parts_of
 from .elementwise import elementwise
 from .matmul_mma import in_bytes, matmul_mma, pairs, rounded
 from .matmul_simt import matmul_simt
@@ -28,10 +28,12 @@ from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_stream_k import matmul_stream
 from .matmul_wgmma import along_rows, matmul_wgmma
 from .recipe_table import Recipe, first_of, legal, lowered
+from .reduction import reduction
 from .row_blocks import crowded, row_blocks
 from .tile_choice import (
     UNKNOWN,
     alternatives,
+    deep_tiles,
     in_more_parts,
     part_counts,
     raw_tile,
@@ -117,6 +119,43 @@ def contraction_in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
     for part in (x for x in s.stages if x not in known):
         s = lowered(s, part_by_threads, part) or s
     return s
+
+
+def has_few_results(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a product of 16-bit floats of few results and many terms: of tiles that are too few."""
+    c = contraction(s, stage) if s.reduced(stage) and one_nest(s, stage) else None
+    if c is None or c.batch or not pairs(s, c):
+        return False
+    rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
+    if rows is None or columns is None or depth is None or not is_deep_enough(rows, columns, depth):
+        return False
+    return 2 * -(-rows // HIGH) * -(-columns // HIGH) <= lp.machine().processors
+
+
+def deep_product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of 16-bit floats of few results and many terms: tiles of parts of its reduced loop, or a batch of
+    contractions that are its parts, and the sum of these."""
+    s, stage = alone(s, stage)
+    c = contraction(s, stage)
+    if c is None or not pairs(s, c):
+        raise lp.ScheduleError(f"{stage} is no contraction of 16-bit floats")
+    within = _copies_for(s, stage)
+    options = [x | {"within": within} for x in deep_tiles(sizes_of(s, c))]
+    recipes = _ways(stage, options[0], options[1:]) if options else []
+    if (parts := parts_of(s, stage)) > 1:
+        recipes.append(partial(_by_batches, stage=stage, parts=parts, within=within))
+    return _cheapest_of(s, stage, recipes, within)
+
+
+def _by_batches(s: lp.Schedule, stage: str, parts: int, within: tuple[str, ...]) -> lp.Schedule:
+    """The product `stage` as a batch of `parts` products of what the stages `within` store, and their sum."""
+    known = s.stages
+    s = in_parts(s, stage, parts)
+    for part in (x for x in s.stages if x not in known):
+        s = multiply(s, part)
+    for x in within:
+        s = elementwise(s, x)
+    return reduction(s, stage)
 
 
 def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -307,23 +346,49 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     c = contraction(s, stage)
     assert c is not None
     known = filled_tile(s, c)
-    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [
-        partial(_with_epilogue, stage=stage, how=matmul_simt if known else matmul_gpu, options=known or {})
-    ]
+    one = partial(_with_epilogue, stage=stage, how=matmul_simt if known else matmul_gpu, options=known or {})
+    return _cheapest_of(s, stage, (one, *_in_small_tiles(s, c, known)))
+
+
+def _in_small_tiles(
+    s: lp.Schedule, c: Contraction, known: dict[str, tuple[int, int]] | None = None, within: tuple[str, ...] = ()
+) -> list[Callable[[lp.Schedule], lp.Schedule]]:
+    """The product `c` of float32 in small tiles other than those of the `known` options, and in parts of these. The
+    stages `within` are computed where tiles are copied."""
     sizes, processors = sizes_of(s, c), lp.machine().processors
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
-        return _cheapest_of(s, stage, recipes)
+        return []
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
     for block, part in small_tiles(sizes.rows, sizes.columns):
-        options = {"block": block, "part": part}
-        tiles = tile_count(sizes, options)
+        options: dict[str, Any] = {"block": block, "part": part}
+        tiles, made = tile_count(sizes, options), {"within": within} if within else {}
         if options != known:
-            recipes.append(partial(_with_epilogue, stage=stage, how=matmul_simt, options=options))
+            recipes.append(partial(_with_epilogue, stage=c.stage, how=matmul_simt, options=options | made))
         if tiles <= processors and sizes.batch == 1:
             recipes += [
-                partial(_by_warps, stage=stage, how=matmul_simt_split, options=options | {"parts": n})
+                partial(_by_warps, stage=c.stage, how=matmul_simt_split, options=options | made | {"parts": n})
                 for n in part_counts(sizes.depth, SIMT_BLOCKS * processors // tiles)
             ]
-    return _cheapest_of(s, stage, recipes)
+    return recipes
+
+
+def has_copied_operands(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a product of float32, of few results and many terms, of a copy that it alone reads."""
+    c = contraction(s, stage)
+    return c is not None and is_deep(s, c) and bool(_copies_for(s, stage))
+
+
+def product_of_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of float32 in small tiles, which are copied from where the copies of its operands are."""
+    c = contraction(s, stage)
+    assert c is not None
+    within = _copies_for(s, stage)
+    return _cheapest_of(s, stage, _in_small_tiles(s, c, within=within), within)
+
+
+def _copies_for(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """The stages that copy elements of an array, as they are, for `stage` alone."""
+    return tuple(x for x in filled(s, [stage]) if is_view(s, x))
 
 
 def small_tiles(rows: int, columns: int) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
@@ -383,9 +448,10 @@ def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, stage, _ = followed(s, stage)
     c = contraction(s, stage)
     assert c is not None
-    options = _in_one(tensor_tile(s, c))
-    options |= {"depth": options["depth"] // 2, "whole": False}
-    return matmul_mma(s, stage, **options)
+    options = tensor_tile(s, c)
+    others = alternatives(sizes_of(s, c), options)
+    every = [x | {"depth": x["depth"] // 2, "whole": False} for x in (_in_one(options), *others)]
+    return _cheapest_of(s, stage, _ways(stage, every[0], every[1:]))
 
 
 def _along_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
