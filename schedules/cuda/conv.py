@@ -6,6 +6,7 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,15 +14,17 @@ from typing import Any
 import loopir as lp
 
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, fused, iterations
+from ..common.nest_queries import extent, free_loops, fused, iterations, made_by, one_nest, reader
 from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product
+from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .cheapest import cheapest
 from .elementwise import by_element, elementwise
 from .matmul_mma import COPY_VECTOR, matmul_mma
 from .matmul_simt import matmul_simt
 from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_wgmma import matmul_wgmma
+from .recipe_table import lowered
 from .tile_choice import part_counts
 
 
@@ -121,12 +124,13 @@ def conv_mma(
     warps: tuple[int, int] | None = None,
     depth: int | None = None,
     stages: int | None = None,
+    stored: tuple[str, ...] = (),
 ) -> lp.Schedule:
     """The product `stage` of 16-bit floats over several loops, such as a convolution, on tensor cores.
 
     It is `matmul_mma` of `as_matmul`, with the same options: the matrices' tiles are copied straight from the tensors,
-    and borders are filled up in these copies. Unless told, a tile is as large as leaves one for each processor, and
-    copies run ahead where they can be asynchronous.
+    and borders are filled up in these copies, unless they are `stored` by stages of their own. Unless told, a tile is
+    as large as leaves one for each processor, and copies run ahead where they can be asynchronous.
     """
     s, stage, out = followed(s, stage)
     p = product(s, stage)
@@ -139,8 +143,13 @@ def conv_mma(
     chosen = _tile(extent(s, row), extent(s, column), wide)
     return matmul_mma(
         s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
-        stages=stages or chosen[3], within=(*sources, *filled(s, sources)), staged=True,
+        stages=stages or chosen[3], within=_made_in_tiles_of(s, sources, stored), staged=True,
     )  # fmt: skip
+
+
+def _made_in_tiles_of(s: lp.Schedule, sources: Sequence[str], stored: Sequence[str]) -> tuple[str, ...]:
+    """What is computed where tiles of the matrices `sources` are copied: these, and what fills their borders up."""
+    return (*sources, *(x for x in filled(s, sources) if x not in stored))
 
 
 @lp.composite
@@ -152,35 +161,117 @@ def conv_split(
     block: tuple[int, int] = SPLIT_TILE,
     warps: tuple[int, int] = (1, 2),
     depth: int = 64,
+    stages: int = 1,
+    stored: tuple[str, ...] = (),
 ) -> lp.Schedule:
     """As `conv_mma`, with the folded loop in `parts`, whose sums are added up by another launch: for few tiles."""
     s, stage, out = followed(s, stage)
     s = as_matmul(s, stage, out)
-    sources = s.last.stages
-    within = (*sources, *filled(s, sources))
+    within = _made_in_tiles_of(s, s.last.stages, stored)
     return matmul_split(
-        s, stage, parts=parts, block=block, warps=warps, depth=depth, stages=1, warpgroups=False, within=within
+        s, stage, parts=parts, block=block, warps=warps, depth=depth, stages=stages, warpgroups=False, within=within
     )
+
+
+@lp.composite
+def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1) -> lp.Schedule:
+    """As `conv_mma`, or `conv_split` in `parts`, of operands stored first so that their rows run along the channels:
+    the folded loop that counts a dimension of each by itself, and is no part of a window.
+
+    Borders are stored, too. So tiles are copied in whole vectors, asynchronously, whatever the window is.
+    """
+    s, stage, _ = followed(s, stage)
+    p = product(s, stage)
+    channel = None if p is None else _channel(s, stage, p)
+    if p is None or channel is None or p.left.along == p.right.along == channel:
+        raise lp.ScheduleError(f"{stage} folds no channels across the rows of its operands")
+    stored: list[str] = []
+    for side in (p.left, p.right):
+        if side.along != channel:
+            s, made = _stored_along(s, stage, side, channel)
+            stored.append(made)
+    if parts == 1:
+        s = conv_mma(s, stage, stored=tuple(stored))
+    else:
+        s = conv_split(s, stage, parts=parts, stages=AHEAD, stored=tuple(stored))
+    for x in stored:
+        transposed = find_transposed_read(s, x)
+        tiled = lowered(s, transpose, x) if transposed is not None and worth_turning(s, transposed) else None
+        s = tiled if tiled is not None else elementwise(s, x)
+    return s
+
+
+def _channel(s: lp.Schedule, stage: str, p: Product) -> str | None:
+    """The longest folded loop that alone of all that an operand does not share moves along a dimension, of both."""
+    found: list[set[str]] = []
+    for side in (p.left, p.right):
+        names = [_identifiers(d) for d in _dimensions(s, stage, side)]
+        found.append({x for x in p.reduced for d in names if x in d and not d & {*side.loops, *p.reduced} - {x}})
+    both = [x for x in p.reduced if all(x in own for own in found) and (extent(s, x) or 1) % COPY_VECTOR == 0]
+    return max(both, key=lambda x: extent(s, x) or 0, default=None)
+
+
+def _dimensions(s: lp.Schedule, stage: str, side: Side) -> list[str]:
+    """The subscripts of an operand's element, as text."""
+    text = next(t.text for t in s.accesses(stage) if t.buffer == side.buffer and not t.write)
+    inside, parts, depth = text.partition("[")[2].removesuffix("]"), [""], 0
+    for c in inside:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
+
+
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def _stored_along(s: lp.Schedule, stage: str, side: Side, channel: str) -> tuple[lp.Schedule, str]:
+    """An operand stored so that its last dimension is that of the `channel`, and the stage that stores it: the one that
+    makes it, if it is made for this product alone, or a copy."""
+    at = next(n for n, d in enumerate(_dimensions(s, stage, side)) if channel in _identifiers(d))
+    made = next(
+        (x for x in filled(s, [stage]) if any(t.write and t.buffer == side.buffer for t in s.accesses(x))), None
+    )
+    buffer = side.buffer
+    if made is None:
+        s, made = made_by(s, "cache_read", stage, side.buffer, "global", None)
+        (buffer,) = (t.buffer for t in s.accesses(made) if t.write)
+    order = [n for n in range(len(s.buffer(buffer).shape)) if n != at]
+    return s.reorder_dims(buffer, *order, at), made
 
 
 def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The product `stage` by `conv_mma`, or, where there are fewer tiles than processors, by `conv_split`, whichever is
     predicted to be faster."""
-    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(conv_mma, stage=stage)]
+    one = partial(_with_reader, stage=stage)
+    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
     p, processors = product(s, stage), lp.machine().processors
     if p is not None:
         rows, columns, depth = (iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
         both = iterations(s, [x for x in p.free if x in p.left.loops and x in p.right.loops]) or 1
         if rows is not None and columns is not None and depth is not None:
             tiles = -(-rows // SPLIT_TILE[0]) * -(-columns // SPLIT_TILE[1]) // both
-            if 2 * tiles <= processors:
-                recipes += [
-                    partial(conv_split, stage=stage, parts=n) for n in part_counts(depth, 2 * processors // tiles)
-                ]
+            counts = part_counts(depth, 2 * processors // tiles) if 2 * tiles <= processors else []
+            recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
+            recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
     found = cheapest(s, recipes, part=own_part(s, stage, filled(s, [stage]))) if len(recipes) > 1 else recipes[0](s)
     if found is None:
         raise lp.ScheduleError(f"{stage} is no convolution for tensor cores")
     return found
+
+
+def _with_reader(
+    s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], options: dict[str, Any]
+) -> lp.Schedule:  # fmt: skip
+    """The product `stage` by `how`, and by threads what reads it alone, where no tile of it is made there."""
+    after = reader(s, stage)
+    s = how(s, stage, **options)
+    if after is None or after not in s.stages or s.reduced(after) or not one_nest(s, after):
+        return s
+    return elementwise(s, after) if free_loops(s, after) else s
 
 
 @lp.composite

@@ -11,7 +11,7 @@ from convolutions import CONVS, Conv
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
-from schedules.cuda.conv import conv_of_floats, conv_on_tensor_cores, conv_split
+from schedules.cuda.conv import conv_channels_last, conv_of_floats, conv_on_tensor_cores, conv_split
 
 SMALL = [c for c in CONVS if c.layout == "NHWC" or c.name.endswith(("padding", "stride 2", "2 groups", "odd"))]
 
@@ -119,3 +119,14 @@ def test_few_tiles_of_float32_are_made_in_parts_too() -> None:
     program = lp.Schedule(lp.relu(lp.conv2d(x, w)))
     split, whole = (lp.predict(f(program, "conv"), "cuda").seconds for f in (conv_of_floats, schedules.conv_simt))
     assert split < whole / 1.5
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_channels_across_rows_are_stored_along_them_first(parts: int) -> None:
+    """So that windows of a padded array in NCHW are copied in whole vectors, asynchronously."""
+    conv = Conv("padding", n=1, c=16, h=5, k=16, r=3, padding=1)
+    s = conv_channels_last(schedules.inlined(conv.schedule()), "conv", parts=parts)
+    assert "cp_async_bf16()" in str(s)
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
