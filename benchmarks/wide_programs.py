@@ -8,7 +8,8 @@ whether tensor cores multiply; then a line for each family. For several architec
 and architecture. No GPU and no torch is needed; `gpu_wide.py` measures the same programs beside torch.compile.
 
 `--write` keeps each family's rows in benchmarks/results/wide, so that a family can be renewed alone, and the lines of
-all families together in benchmarks/results/wide_programs.txt.
+all families together in benchmarks/results/wide_programs.txt; those of several architectures, in
+benchmarks/results/wide_architectures.txt.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import signal
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,14 +158,30 @@ def one_architecture(names: Sequence[str], asked: argparse.Namespace, gpu: lp.Ma
 
 
 def several_architectures(names: Sequence[str], asked: argparse.Namespace, gpus: Sequence[lp.Machine]) -> None:
-    """A line for each family and architecture: that all programs build and fit, and how far over the floor they are."""
+    """The record of all families on several architectures."""
+    found = {
+        (gpu.arch, name): family_rows(name, asked.seed, asked.each, gpu, asked.limit) for name in names for gpu in gpus
+    }
     record = tables.Record("wide_architectures.txt", asked.write)
     record(f"commit {tables.commit()}; predicted, seed {asked.seed}, {asked.each} programs a family, no GPU")
-    record(f"{'':8} {SUMMARY}")
-    for name in names:
-        for gpu in gpus:
-            record(f"{gpu.arch:8} {summary(name, family_rows(name, asked.seed, asked.each, gpu, asked.limit))}")
+    for line in architecture_lines(found):
+        record(line)
     record.done(None)
+
+
+def architecture_lines(found: Mapping[tuple[str, str], Sequence[Row | str]]) -> Iterator[str]:
+    """A line for each architecture: that all programs build and fit, and how far over the floor they are; one for each
+    of its families; and the programs that are refused, spill registers, or leave tensor cores idle."""
+    yield f"{'':8} {SUMMARY}"
+    for arch in dict.fromkeys(arch for arch, _ in found):
+        yield f"{arch:8} {summary('all', [r for key, rows in found.items() if key[0] == arch for r in rows])}"
+    for (arch, name), rows in found.items():
+        yield f"{arch:8} {summary(name, rows)}"
+    yield HEAD
+    for (arch, _), rows in found.items():
+        for r in rows:
+            if isinstance(r, str) or r.spilled or r.tensor == "no":
+                yield f"{arch:8} {r}"
 
 
 def main() -> None:
