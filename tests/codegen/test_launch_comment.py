@@ -19,6 +19,12 @@ def test_the_comment_says_the_grid_the_tile_and_the_memories() -> None:
     assert any(line.startswith("// a thread holds ") for line in above)
 
 
+def test_comments_are_as_short_as_lines_of_code() -> None:
+    a, b = (lp.placeholder((256, 256), "bfloat16", name=name) for name in "ab")
+    source = lp.compile_source(schedules.auto(lp.Schedule(a @ b), "cuda", arch="sm_80"), arch="sm_80").source
+    assert max(map(len, source.split("\n"))) < 160
+
+
 def test_a_grid_of_sizes_is_said_by_its_formula() -> None:
     x = lp.placeholder((lp.symbol("n"),), name="x")
     s = lp.Schedule((x + 1.0).named("y"))

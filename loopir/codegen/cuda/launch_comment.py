@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from textwrap import wrap
 
-from loopir.codegen.cuda.layout_text import wrapped
+from loopir.codegen.cuda.layout_text import LINE_WIDTH
 from loopir.ir.grammar import AXES, Alloc, Body, Buffer, Index, InstrCall, Int, Kernel, Loop, Reduce, Store
 from loopir.ir.layout.shared_memory import bytes_of, elements_of
 from loopir.ir.printer import text
@@ -27,7 +28,7 @@ def launch_comment(kernel: Kernel, grid: tuple[Index, ...], block: tuple[int, ..
     if stored:
         lines.append("a block writes at most " + ", ".join(f"{n} elements of {name}" for name, n in stored.items()))
     lines += _memories([s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)], dynamic)
-    return [y for x in lines for y in wrapped(f"// {x}")]
+    return [f"// {lines[0]}", *(f"// {y}" for x in lines[1:] for y in wrap(x, LINE_WIDTH - 3, subsequent_indent="  "))]
 
 
 def _memories(allocated: Sequence[Buffer], dynamic: int) -> list[str]:
