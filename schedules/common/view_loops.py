@@ -178,9 +178,10 @@ def _digit(s: lp.Schedule, stage: str, index: str) -> tuple[str, int, int | None
 def _weights(s: lp.Schedule, loop: str, digits: Sequence[tuple[int, int | None]]) -> list[int]:
     """The weights of `digits`, the highest first, if these are all digits of `loop`, each once; else those of one."""
     size, weights = extent(s, loop), sorted((weight for weight, _ in digits), reverse=True)
+    if size is None or weights[-1] != 1 or len({*weights}) < len(weights):
+        return [1]
     above = {weight: n for n, weight in zip([size, *weights], weights, strict=False)}
-    whole = size is not None and len(above) == len(digits) and weights[-1] == 1
-    exact = whole and all(above[w] % w == 0 and most in (None, above[w] // w) for w, most in digits)
+    exact = all(above[w] % w == 0 and most in (None, above[w] // w) for w, most in digits)
     return weights if exact and all(most or w == weights[0] for w, most in digits) else [1]
 
 

@@ -71,7 +71,7 @@ def test_elements_of_a_view_are_found_where_tiles_are_copied(form: str) -> None:
     found = made.report(arch="sm_90a").kernels
     assert len(found) == 1
     assert found[0].work.tensor
-    arrays = {t.name: RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (a, w)}
+    arrays = {str(t.name): RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (a, w)}
     (program,) = lp.lower(made, "cuda")
     np.testing.assert_array_equal(lp.interpret(program, arrays, seed=1)["y"], lp.interpret(s.func, arrays)["y"])
 
