@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from loopir.arith.simplify_func import simplify_func
@@ -30,7 +31,8 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
         raise ExprError(
             f"a program of {len(sources)} stages, where {MAX_STAGES} are the most; take it apart into several"
         )
-    names = _Names(sources, stored)
+    sources, twins = _without_twins(sources, {_buffer(t).name for t in stored})
+    names = _Names(sources, twins)
     placeholders = [s for s in sources if s.is_placeholder]
     symbols = _symbols(sources)
     params = (
@@ -77,6 +79,33 @@ def _sorted(roots: Iterable[Source]) -> list[Source]:
     return [found[n] for n in sorted(found)]
 
 
+def _without_twins(sources: Sequence[Source], kept: set[str]) -> tuple[list[Source], dict[str, Buffer]]:
+    """The sources without stages that compute what an earlier one of the same name does, and what is read instead of
+    their buffers; those of the buffers `kept` stay."""
+    shapes = [_shape_of(s) for s in sources]
+    several = {x for x, count in Counter(shapes).items() if count > 1}
+    found: dict[object, Source] = {}
+    read: dict[str, Buffer] = {}
+    out: list[Source] = []
+    for s, shape in zip(sources, shapes, strict=True):
+        if s.is_placeholder or s.updates is not None or shape not in several:
+            out.append(s)
+            continue
+        env = {v: Var(f"#{n}") for n, v in enumerate((*(v for v, _ in s.loops), *(a.name for a in s.axes)))}
+        values = tuple(substitute(replace_buffers(v, read) if read else v, env) for v in s.values)
+        first = found.setdefault((shape, values), s)
+        if first is s or any(b.name in kept for b in s.buffers):
+            out.append(s)
+        else:
+            read |= {b.name: x for b, x in zip(s.buffers, first.buffers, strict=True)}
+    return out, read
+
+
+def _shape_of(s: Source) -> object:
+    """What stages that compute the same have in common, but for the values."""
+    return s.name, tuple(n for _, n in s.loops), tuple(a.extent for a in s.axes), s.monoid, len(s.values)
+
+
 def _symbols(sources: Iterable[Source]) -> dict[str, Symbol]:
     out: dict[str, Symbol] = {}
     for s in sources:
@@ -89,7 +118,7 @@ def _symbols(sources: Iterable[Source]) -> dict[str, Symbol]:
 class _Names:
     """The names a person sees: those that were given, made unique in the order of the stages."""
 
-    def __init__(self, sources: Sequence[Source], outputs: Sequence[Expr]) -> None:
+    def __init__(self, sources: Sequence[Source], twins: Mapping[str, Buffer]) -> None:
         self.taken = {n for s in sources for n in s.symbols}
         self.buffers: dict[str, Buffer] = {}
         self.loops: dict[str, str] = {}
@@ -102,6 +131,7 @@ class _Names:
             if not s.is_placeholder:
                 for b in s.buffers:
                     self._buffer(b)
+        self.buffers |= {name: self.buffers[b.name] for name, b in twins.items()}
 
     def _buffer(self, b: Buffer) -> None:
         name = self.free(b.name)
