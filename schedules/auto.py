@@ -8,10 +8,12 @@ from typing import TypeVar
 
 import loopir as lp
 
+from .common.batch_outside import batch_along, batch_outside
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
+from .normal_form import normal_form
 from .planner import Planner, least_seconds
 from .rules import View
 from .tuning.lookup import find_tuned
@@ -54,10 +56,20 @@ def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> l
         case "cuda":
             return _gpu(s, lp.machine(arch if arch is not None else lp.local_machine() or "portable"))
         case "llvm":
-            made = _tried(lambda: cpu(s))
+            made = _tried(lambda: _cpu(s))
             return s if made is None or _tried(lambda: _slower(made, s)) else made
         case _:
             return s
+
+
+def _cpu(s: lp.Schedule) -> lp.Schedule:
+    """The program for a CPU; a product whose batch lies along memory of copies that have it outside, if that is
+    predicted to be faster."""
+    made, match = cpu(s), None if s.trace else batch_along(s)
+    if match is None or s.func.sizes:
+        return made
+    apart = cpu(batch_outside(s, match))
+    return min(made, apart, key=lambda x: lp.predict(x, "llvm").seconds)
 
 
 def _slower(made: lp.Schedule, s: lp.Schedule) -> bool:
@@ -79,18 +91,29 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
     if s.trace or nests <= MOST_WHOLE or not View(s, "cuda").products:
         made = _runs_on(s, lambda: gpu(s, arch=machine), machine)
-        if s.trace or nests < 2 or (nests == 2 and outputs == 1):  # a stage and its reader are as good as they get
+        small = nests < 2 or (nests == 2 and outputs == 1)
+        if s.trace or (small and (made is None or _is_plain(s))):
             return s if made is None else made
-        whole = None if made is None else lp.predict(made, "cuda", arch=machine)
-        if made is not None and whole is not None:
-            few, least = whole.kernels < 2 and nests <= MOST_WHOLE, least_seconds(s, machine)
-            distant = whole.seconds > DISTANT * least
-            if few or not (distant or whole.seconds - least >= GAIN):
-                return made
-            found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
-            return made if found is None else found
+        if made is not None:
+            return _whole_or_planned(s, made, machine, small=small)
     found = _runs_on(s, lambda: _planned(s, machine, float("inf")), machine)
     return s if found is None else found
+
+
+def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *, small: bool) -> lp.Schedule:
+    """`made`, the program as one group, or what is planned, if there is enough to save and that is faster."""
+    whole, nests = lp.predict(made, "cuda", arch=machine), len(lp.nests(s.func))
+    few, least = whole.kernels < 2 and nests <= MOST_WHOLE and not small, least_seconds(s, machine)
+    distant = whole.seconds > DISTANT * least
+    if few or not (distant or whole.seconds - least >= GAIN):
+        return made
+    found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
+    return made if found is None else found
+
+
+def _is_plain(s: lp.Schedule) -> bool:
+    """Whether a plan of `s`, a stage and perhaps its reader, looks at nothing but what is written."""
+    return normal_form(s) is s and batch_along(s) is None
 
 
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:

@@ -13,7 +13,7 @@ from itertools import count
 import loopir as lp
 
 from .common.fusion import index_stages_inlined
-from .common.operands import NARROW, multiplied, readers
+from .common.operands import NARROW, fuse_product_loops, multiplied, readers
 from .common.view_loops import over_products
 from .plan import Trace, flat
 
@@ -62,7 +62,7 @@ def _stretch(s: lp.Schedule) -> lp.Schedule:
     s = index_stages_inlined(s)
     for stage in s.stages:
         if s.reduced(stage):
-            s = _narrowed(s, stage)
+            s = fuse_product_loops(_narrowed(s, stage), stage)
     s = over_products(s)
     touches = {x: s.accesses(x) for x in s.stages}
     for name in dict.fromkeys(t.buffer for every in touches.values() for t in every if "//" in t.text):

@@ -18,13 +18,15 @@ from typing import Any
 
 import loopir as lp
 
+from .common.batch_outside import BatchAlong, batch_along, batch_outside, turned_first, turned_last
 from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import free_loops, fused, if_legal, one_nest
-from .common.operands import computed
+from .common.operands import two_matrices
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
 from .common.view_loops import with_views_split
 from .cuda.auto_gpu import gpu
+from .cuda.cheapest import cheapest
 from .cuda.column_blocks import along_columns
 from .cuda.elementwise import elementwise
 from .cuda.product_chains import product_chain
@@ -160,7 +162,7 @@ def rule(
 def traits(s: lp.Schedule, stage: str) -> Traits:
     """What `stage` is by itself, in a program that no step was taken on."""
     c, folds = contraction(s, stage), bool(s.reduced(stage))
-    if folds and c is None and (made := computed(s, stage)) is not None:  # of operands that are made first
+    if folds and c is None and (made := two_matrices(s, stage)) is not None:  # of operands that are made first
         tiled = (c := contraction(made, stage)) is not None and worth_tiling(made, c, STORED_FIRST)
     else:
         tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
@@ -354,6 +356,20 @@ def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
     return gpu(s, arch=lp.machine())
 
 
+@rule(matches=lambda v: batch_along(v.schedule), name="batch outside")
+def _batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
+    """A product whose batch lies along memory, of copies that have it outside."""
+    s = turned_first(batch_outside(s, match))
+    made = cheapest(s, [_in_one_group, lambda t: _in_one_group(turned_last(t))])
+    if made is None:
+        raise lp.ScheduleError(f"no recipe takes {match.stage} with its batch outside")
+    return made
+
+
+def _in_one_group(s: lp.Schedule) -> lp.Schedule:
+    return gpu(s, arch=lp.machine())
+
+
 @rule(matches=lambda v: True, name="plain", last_resort=True)
 def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Each stage by itself: independent iterations spread over threads, else one thread."""
@@ -376,6 +392,12 @@ def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
 def _cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows or windows together, products in register tiles, vectors along memory."""
     return cpu(s)
+
+
+@rule(matches=lambda v: batch_along(v.schedule), target="llvm", name="batch outside")
+def _batch_outside_cpu(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
+    """A product whose batch lies along memory, of copies that have it outside."""
+    return cpu(batch_outside(s, match))
 
 
 @rule(matches=_same_lengths, target="llvm", name="one space")

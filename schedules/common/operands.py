@@ -8,13 +8,14 @@ too: the largest part of 16 bits that is made of a sum alone, what all of them r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
 from typing import Any
 
 import loopir as lp
 
-from .nest_queries import one_nest
-from .view_loops import is_viewed
+from .nest_queries import extent, one_nest
+from .view_loops import fuse_viewed_dims, goes_on, is_viewed
 
 NARROW = ("bfloat16", "float16")
 
@@ -59,59 +60,124 @@ def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:
     return frozenset(x.buffer.name for x in factors if hasattr(x, "buffer"))
 
 
+TILE = 128
+"""Rows, or columns, of a tile: what is no whole number of tiles, nor goes evenly into one, is no box in two of them."""
+
+
+@lp.composite
+def fuse_product_loops(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with neighbouring loops of the product `stage` as one, over rows, columns or what is summed, where all that
+    it touches goes on from one to the next; so, too, the dimensions of its sums, if they are an intermediate."""
+    if not multiplied(s, stage) or not one_nest(s, stage):
+        return s
+    while (pair := _product_pair(s, stage)) is not None:
+        s = s.fuse(*pair)
+    return fuse_viewed_dims(s, stage, stored=True)
+
+
+def _product_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+    over, touches = s.reduced(stage), s.accesses(stage)
+    reads = [t for t in touches if not t.write]
+    batch = [x for x in s.loops(stage) if x not in over and not any(t.invariant(x) for t in reads)]
+    for outer, inner in pairwise(x for x in s.loops(stage) if x not in batch):
+        size = extent(s, inner)
+        alike = (outer in over) is (inner in over) and size is not None and (TILE % size == 0 or size % TILE == 0)
+        if alike and all(goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
+            return outer, inner
+    return None
+
+
 def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """`s` with what `stage`, a sum over one loop, multiplies as two matrices of 16 bits; None if it is no such product.
 
     The operands are told apart by the loop that the output runs along: the right one speaks of it. Each is computed
     by a stage before, along its rows as the array lies that it is computed from.
     """
-    sides = _sides(s, stage)
-    if sides is None:
-        return None
-    reads = [t for side in sides for t in side]
+    reads = [t for t in s.accesses(stage) if not t.write]
     kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
-    for kind in kinds:
-        made = s
-        for side in sides:
-            in_place = [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage)
-            if in_place and not is_viewed(s, side[0]):
-                continue
-            names, loops = _matrix(s, stage, side)
-            if made.why("reindex", stage, names, *loops, dtype=kind) is not None:
-                break
-            made = made.reindex(stage, names, *loops, dtype=kind)
-        else:
-            return None if made is s else made
+    for kind, sides in product(kinds, _sides(s, stage)):
+        made = _as_matrices(s, stage, sides, kind)
+        if made is not None and made is not s and len(_operand_reads(made, stage)) == 2:
+            return made
     return None
+
+
+def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str) -> lp.Schedule | None:
+    """`s` with both operands as matrices of `kind`, computed or as they lie; None if one is no such matrix."""
+    for side in sides:
+        in_place = [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage)
+        if in_place and not is_viewed(s, side[0]):
+            continue
+        names, loops = _matrix(s, stage, side)
+        if s.why("reindex", stage, names, *loops, dtype=kind) is not None:
+            return None
+        s = s.reindex(stage, names, *loops, dtype=kind)
+    return s
+
+
+def _operand_reads(s: lp.Schedule, stage: str) -> list[Any]:
+    return [t for t in s.accesses(stage) if not t.write]
+
+
+def two_matrices(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """`s` with what `stage` multiplies as two matrices, of 16 bits where that loses nothing; None if it multiplies two
+    as they lie, or no two."""
+    made = computed(s, stage)
+    if made is None and len(_operand_reads(s, stage)) != 2:
+        made = materialized(s, stage)
+    return made if made is not None and len(_operand_reads(made, stage)) == 2 else None
 
 
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with what `stage`, a sum over one loop of products of two factors, computes of an operand as a matrix of its
     own: once for each element, and not for each product; so, too, an operand that is read in another shape than it
     has, as heads that are merged. `s` itself if there is nothing of either kind."""
-    sides = _sides(s, stage)
-    for side in sides if sides is not None else ():
+    made = [_each_once(s, stage, sides) for sides in _sides(s, stage)]
+    return next((t for t in made if len(_operand_reads(t, stage)) == 2), made[0] if made else s)
+
+
+def _each_once(s: lp.Schedule, stage: str, sides: Sides) -> lp.Schedule:
+    """`s` with what is computed of each of the two operands as a matrix, where that may be."""
+    for side in sides:
         plain = len(side) == 1 and not is_viewed(s, side[0])
         if plain and side[0].buffer in multiplied(s, stage):
             continue
         names, loops = _matrix(s, stage, side)
-        if s.why("reindex", stage, names, *loops) is None:
-            s = s.reindex(stage, names, *loops)
+        folded = next(t.dtype.name for t in s.accesses(stage) if t.write)
+        for kind in (None, folded):  # as its elements are, or as they are multiplied
+            if s.why("reindex", stage, names, *loops, dtype=kind) is None:
+                s = s.reindex(stage, names, *loops, dtype=kind)
+                break
     return s
 
 
-def _sides(s: lp.Schedule, stage: str) -> tuple[list[Any], list[Any]] | None:
+Sides = tuple[list[Any], list[Any]]
+
+
+def _sides(s: lp.Schedule, stage: str) -> Iterator[Sides]:
     """What `stage`, a sum over one loop, reads for its left operand and for its right one, which speaks of the loop
-    along the output; None if it is no such sum."""
-    over, touches = s.reduced(stage), s.accesses(stage)
-    reads, writes = [t for t in touches if not t.write], [t for t in touches if t.write]
-    free = [x for x in s.loops(stage) if x not in over]
-    column = next((x for x in reversed(free) if len(writes) == 1 and writes[0].contiguous(x)), None)
+    along the output; nothing if it is no such sum. What speaks of the folded loop alone, as weights do, may belong to
+    either."""
+    over, reads, column = s.reduced(stage), _operand_reads(s, stage), _column(s, stage)
     if len(over) != 1 or column is None or len(reads) < 2 or not one_nest(s, stage):
-        return None
+        return
+    free = [x for x in s.loops(stage) if x not in over]
     right = [t for t in reads if not t.invariant(column)]
     left = [t for t in reads if t not in right]
-    return (left, right) if _moves(left, over[0]) and _moves(right, over[0]) else None
+    weights = [t for t in left if all(map(t.invariant, free))]
+    apart = [t for t in left if t not in weights]
+    for sides in ((left, right), (apart, [*right, *weights])):
+        if all(_moves(side, over[0]) for side in sides):
+            yield sides
+        if not weights:
+            return
+
+
+def _column(s: lp.Schedule, stage: str) -> str | None:
+    """The innermost loop of those that `stage` does not fold over along which the one buffer lies that it writes."""
+    writes, over = [t for t in s.accesses(stage) if t.write], s.reduced(stage)
+    along = (x for x in reversed(s.loops(stage)) if x not in over and writes[0].contiguous(x))
+    return next(along, None) if len(writes) == 1 else None
 
 
 def _moves(side: list[Any], loop: str) -> bool:

@@ -37,7 +37,7 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
 def split_groups(s: lp.Schedule, stage: str, buffers: Collection[str]) -> lp.Schedule:
     """`s` with loops of `stage` split by whose quotient it finds elements of `buffers`: into groups, and in a group."""
     for t in [x for x in s.accesses(stage) if not x.write and x.buffer in buffers]:
-        for d in t.text.partition("[")[2].removesuffix("]").split(", "):
+        for d in _indices(t):
             found = _PART.match(d)
             if found is None or found[2] != "//" or found[1] not in s.loops(stage):
                 continue
@@ -70,18 +70,27 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 @lp.composite
-def fuse_viewed_dims(s: lp.Schedule, stage: str) -> lp.Schedule:
+def fuse_viewed_dims(s: lp.Schedule, stage: str, stored: bool = False) -> lp.Schedule:
     """`s` with dimensions of intermediates as one that `stage` finds by quotient and remainder of one loop: rows of a
-    batch become rows of a matrix, and no element moves."""
+    batch become rows of a matrix, and no element moves. With `stored`, of what it writes, and not of what it reads."""
     given = {a.buffer.name for a in s.func.args}
     for t in s.accesses(stage):
-        dims = [] if t.write or t.buffer in given else t.text.partition("[")[2].removesuffix("]").split(", ")
-        for n, (first, second) in enumerate(pairwise(dims)):
-            quotient, rest = _PART.match(first), _PART.match(second)
-            if quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]):
-                s = if_legal(s, "fuse_dims", t.buffer, n)
-                break
+        dims = [] if t.write is not stored or t.buffer in given else _indices(t)
+        pairs = [n for n, pair in enumerate(pairwise(dims)) if _is_number(*pair)]
+        for n in reversed(pairs):
+            s = if_legal(s, "fuse_dims", t.buffer, n)
     return s
+
+
+def _is_number(first: str, second: str) -> bool:
+    """Whether two indices are the quotient and the remainder of one loop."""
+    quotient, rest = _PART.match(first), _PART.match(second)
+    return bool(quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]))
+
+
+def _indices(touch: Any) -> list[str]:
+    """The indices of the element that is touched, as they are written."""
+    return touch.text.partition("[")[2].removesuffix("]").split(", ")
 
 
 def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
@@ -89,7 +98,7 @@ def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     for outer, inner in pairwise(s.loops(stage)):
         if (over and not {outer, inner} <= {*over}) or s.loop(outer).kind != "serial":
             continue
-        if all(_goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
+        if all(goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
             return outer, inner
     return None
 
@@ -97,19 +106,19 @@ def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
 def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     """Two neighbouring loops of `stage` that it reads a buffer by as one, and all others by as one or one after the
     other, or of which the outer one runs once and finds nothing."""
-    reads = [(t, t.text.partition("[")[2].removesuffix("]").split(", ")) for t in s.accesses(stage) if not t.write]
+    reads = [(t, _indices(t)) for t in s.accesses(stage) if not t.write]
     for outer, inner in pairwise(s.loops(stage)):
         named = [(t, [d for d in dims if re.search(rf"\b({outer}|{inner})\b", d)]) for t, dims in reads]
         named = [(t, dims) for t, dims in named if dims]
         added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for _, dims in named for d in dims)
         found = [all(_as_one(s, d, outer, inner) for d in dims) for _, dims in named]
-        as_one = any(found) and all(x or _goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
+        as_one = any(found) and all(x or goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
         if (added or as_one) and s.why("fuse", outer, inner) is None:
             return outer, inner
     return None
 
 
-def _goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
+def goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
     """Whether the elements of `touch` lie as far apart across the end of `inner` as along it."""
     size = extent(s, inner)
     across, along = (getattr(touch.strides.get(x), "value", None) for x in (outer, inner))
@@ -129,7 +138,7 @@ def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
 def is_viewed(s: lp.Schedule, touch: Any) -> bool:
     """Whether a read finds its element by quotients and remainders of loops, or by two loops as one: what is read has
     another shape than the loops."""
-    dims = touch.text.partition("[")[2].removesuffix("]").split(", ")
+    dims = _indices(touch)
     loops = list(touch.strides)
     pairs = [(a, b) for a in loops for b in loops if a != b]
     return any(" // " in d or " % " in d or any(_as_one(s, d, a, b) for a, b in pairs) for d in dims)
@@ -147,7 +156,7 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
     Digits are quotients and remainders that make up the loop: `x[i // 6, i // 2 % 3, i % 2]` has three of `i`.
     """
     for t in s.accesses(stage):
-        found = [] if t.write else [_digit(s, stage, d) for d in t.text.partition("[")[2].removesuffix("]").split(", ")]
+        found = [] if t.write else [_digit(s, stage, d) for d in _indices(t)]
         digits = [d for d in found if d is not None]
         if len(digits) < len(found):
             continue
@@ -220,7 +229,7 @@ def join_view(s: lp.Schedule, stage: str, buffer: str) -> lp.Schedule:
     or a dimension is counted otherwise.
     """
     read = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write]
-    at = read[0].text.partition("[")[2].removesuffix("]").split(", ") if len(read) == 1 else []
+    at = _indices(read[0]) if len(read) == 1 else []
     counted = [_counting_loops(s, d) for d in at]
     groups = [x for x in counted if x is not None]
     order = [loop for x in groups for loop in x]

@@ -211,7 +211,10 @@ def _sums(
     tiles: list[str] = []
     for operand in c:
         raw = near and operand is c[1]
-        s, tile = made_by(s, "cache_read", stage, operand.buffer, *(("fragment", ki) if raw else ("shared", ko)))
+        if raw:
+            s, tile = made_by(s, "cache_read", stage, operand.buffer, "fragment", ki)
+        else:
+            s, tile = shared_tile(s, stage, operand, ko)
         tiles.append(tile)
     if near:  # edges are filled up while fragments are copies of what is computed
         s = if_legal(s, "pad", stage)
@@ -314,6 +317,25 @@ def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
     left = next(t for t in reads if t.invariant(j) and not t.invariant(i))
     right = next(t for t in reads if t.invariant(i) and not t.invariant(j))
     return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))
+
+
+def shared_tile(s: lp.Schedule, stage: str, operand: Operand, at: str) -> tuple[lp.Schedule, str]:
+    """What `stage` reads of `operand` in an iteration of `at`, copied to shared memory as a matrix, and that copy.
+
+    Dimensions of the operand that count its rows together, as heads and their elements do, are one in the matrix; the
+    copy has loops over those in which it is a box around the two of a matrix.
+    """
+    s, tile = made_by(s, "cache_read", stage, operand.buffer, "shared", at=at)
+    (written,) = (t for t in s.accesses(tile) if t.write)
+    rank = written.text.count(",") + 1
+    if rank > 2:
+        dims = s.loops(tile)[-rank:]
+        s = s.fuse_dims(written.buffer, 0 if operand.along else 1, rank - 1)
+        if not operand.along:
+            s = s.reorder(*dims[1:-1], dims[0], dims[-1])
+        for loop in dims[:-2] if operand.along else dims[1:-1]:
+            s = s.unroll(loop)
+    return s, tile
 
 
 def copy_by_warps(

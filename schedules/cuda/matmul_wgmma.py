@@ -12,7 +12,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, iterations, made_by, step
-from .matmul_mma import both_whole, contraction_in, read_contraction, tiles, vectors
+from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tiles, vectors
 from .tma_store import result_bytes, store_boxes, tile_of_results
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -277,7 +277,7 @@ def steps(
     c = contraction_in(s, stage)
     copies: list[str] = []
     for operand in c:
-        s, copy = made_by(s, "cache_read", stage, operand.buffer, "shared", at=ko)
+        s, copy = shared_tile(s, stage, operand, ko)
         copies.append(copy)
     for name in within:
         s = if_legal(s, "compute_inline", name)

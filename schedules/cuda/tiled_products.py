@@ -14,8 +14,8 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, iterations, made_by, one_nest
-from ..common.operands import alone, computed, is_view, multiplied, own_part, readers
+from ..common.nest_queries import extent, if_legal, iterations, made_by, one_nest, reader
+from ..common.operands import alone, is_view, multiplied, own_part, readers, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
@@ -100,14 +100,16 @@ def is_in_place(s: lp.Schedule, c: Contraction) -> bool:
 
 
 def stored_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """`s` with what `stage` multiplies computed by stages of their own, where tensor cores take the product then."""
+    """`s` with what `stage` multiplies computed by stages of their own, where it is a product in tiles then."""
     c = contraction(s, stage)
     if c is not None and (is_in_place(s, c) or rounded(s, c) or along_rows(s, c)):
         raise lp.ScheduleError(f"{stage} multiplies its operands as they are in memory")
-    made = computed(s, stage)
+    made = two_matrices(s, stage)
     c = None if made is None else contraction(made, stage)
-    if made is None or c is None or not pairs(made, c) or not is_tiled(made, stage):
-        raise lp.ScheduleError(f"{stage} is no product for tensor cores with stored operands")
+    if made is None or c is None or not is_tiled(made, stage):
+        raise lp.ScheduleError(f"{stage} is no product in tiles with stored operands")
+    if not pairs(made, c) and not worth_tiling(made, c):
+        raise lp.ScheduleError(f"{stage} takes too few rows to store its operands first")
     return made
 
 
@@ -227,7 +229,7 @@ def _stored_first(s: lp.Schedule, stage: str, within: Sequence[str]) -> lp.Sched
 def _made_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Schedule:
     """The product `stage` of few rows, whose right operand the stages `within` make, where its tiles are copied or its
     fragments are; the reduced loop in parts where there are too few tiles otherwise."""
-    s, stage = alone(s, stage)
+    s, stage = _alone_by_rows(s, stage)
     c = contraction(s, stage)
     assert c is not None
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
@@ -241,9 +243,27 @@ def _made_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Sc
     return _cheapest_of(s, stage, recipes, within)
 
 
+def _alone_by_rows(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
+    """`alone`, with rows and columns innermost in both nests, where several loops count either."""
+    s, stage = alone(s, stage)
+    c, out = contraction(s, stage), reader(s, stage)
+    if c is None or out is None or len(s.loops(out)) != len(s.loops(stage)) - 1:
+        return s, stage
+    there = dict(zip((x for x in s.loops(stage) if x != c.reduced), s.loops(out), strict=True))
+    order = (*c.batch, c.row, c.column)
+    (sums,) = (t for t in s.accesses(stage) if t.write)
+    places = sums.text.partition("[")[2].removesuffix("]").split(", ")
+    if sorted(places) != sorted(order) or places[-2:] == [c.row, c.column]:
+        return s, stage
+    s = if_legal(s, "reorder_dims", sums.buffer, *map(places.index, order))
+    for loops in (order, tuple(there[x] for x in order)):
+        s = if_legal(s, "reorder", *loops)
+    return s, stage
+
+
 def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of 16-bit floats, by warpgroups where it has rows for them."""
-    s, stage = alone(s, stage)
+    s, stage = _alone_by_rows(s, stage)
     c = contraction(s, stage)
     assert c is not None
     deep = extent(s, c.reduced) or THIN

@@ -47,7 +47,7 @@ def test_rows_of_a_reshaped_array_are_multiplied_on_tensor_cores() -> None:
     """Tiles of rows that cross from one image of 20 rows to the next are no boxes; a copy has them side by side."""
     x, w = (lp.placeholder(shape, "bfloat16", name=n) for n, shape in (("x", (2, 20, 16)), ("w", (16, 16))))
     s = lp.Schedule((x.reshape((40, 16)) @ w).reshape((2, 20, 16)))
-    made = schedules.auto(s, "cuda", arch="sm_90a")
+    made = schedules.gpu(s, arch="sm_90a")
     assert any(k.work.tensor for k in made.report(arch="sm_90a").kernels)
     a, b = (RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (x, w))
     (program,) = lp.lower(made, "cuda")
