@@ -164,6 +164,8 @@ def decide_nonnegative(p: Mapping[Monomial, int], known: Assumptions, budget: Bu
     if (len(p) == 1 and () in p) or _unbounded(p, known) or refuted_by_sample(p, known):
         return False
     budget = budget or Budget(QUESTION)
+    if _cancels(p, known, budget):
+        return True
     trail: list[Mapping[Monomial, int]] = []
     if _reduced(p, known, MAX_PROOF_STEPS, trail, budget):
         return True
@@ -219,6 +221,17 @@ def _undivided(p: Mapping[Monomial, int], budget: Budget) -> Poly | None:
             rest = poly_mul({n: c for n, c in p.items() if n != m}, b)
             return poly_add(poly_add(rest, product, k), poly_add(b, {(): -1}))
     return None
+
+
+def _cancels(p: Mapping[Monomial, int], known: Assumptions, budget: Budget) -> bool:
+    """Whether the ends of loops in place of their variables show `p >= 0`: a quotient in `p` may be the end of one."""
+    below = _without_loop(p, known)
+    while below is not None and budget.spend(len(below)):
+        low = least(below, known)
+        if low is not None and low >= 0:
+            return True
+        below = _without_loop(below, known)
+    return False
 
 
 def _reduced(
