@@ -183,8 +183,8 @@ def _is_always(v: Value, wanted: Value, extremes: frozenset[str] | None) -> bool
 
 def _is_for_constant(test: Value) -> bool:
     match test:
-        case Op(fn, (Load(), Const())):
-            return fn.name == "eq"
+        case Op(fn, (x, Const())):
+            return fn.name == "eq" and not isinstance(x, Const)
         case _:
             return False
 
@@ -206,9 +206,9 @@ class _Case:
 
     def form(self, v: Value) -> Value:
         """`v` in a shorter form, equal to it this case."""
+        if (known := self.equal.get(v)) is not None:
+            return known
         match v:
-            case Load():
-                return self.equal.get(v, v)
             case Cast(x, t):
                 inner = self.form(x)
                 if isinstance(inner, Const) and (inner.value in EXACT or isinf(inner.value)) and t.is_float:
@@ -263,12 +263,12 @@ class _Case:
         return x is not None and isinf(x) and (self.finite(b) or self.is_other(b, sign * x))
 
     def is_other(self, v: Value, infinity: float) -> bool:
-        """Whether `v` is a load that is not `infinity`, this case, or a positive multiple of such."""
+        """Whether `v` is not `infinity`, this case, or a positive multiple of what is not."""
+        if any(x == v and isinstance(c, Const) and c.value == infinity for x, c in self.other):
+            return True
         match v:
             case Op(fn, (x, Const(k)) | (Const(k), x)) if fn.name == "mul" and 0 < k < float("inf"):
                 return self.is_other(x, infinity)
-            case Load():
-                return any(x == v and isinstance(c, Const) and c.value == infinity for x, c in self.other)
             case _:
                 return False
 
