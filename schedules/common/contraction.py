@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import loopir as lp
 
@@ -71,13 +72,23 @@ def separate_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
     return s
 
 
-def contraction(s: lp.Schedule, stage: str, *, of_one_buffer: bool = False) -> Contraction | None:
+def operands_read(s: lp.Schedule, stage: str) -> list[Any]:
+    """What `stage` reads, but for what only says where another element lies."""
+    reads = [t for t in s.accesses(stage) if not t.write]
+    return [t for t in reads if not (t.dtype.is_integer and any(t.text in x.text for x in reads if x is not t))]
+
+
+def contraction(
+    s: lp.Schedule, stage: str, *, of_one_buffer: bool = False, in_parts: bool = False, gathered: bool = False
+) -> Contraction | None:
     """What `stage` is as a contraction; None if it is none, or of one buffer: see `separate_operands`.
 
-    With `of_one_buffer`, one of one buffer is given, too: for those who copy operands by `copied_operand`.
+    With `of_one_buffer`, one of one buffer is given, too: for those who copy operands by `copied_operand`; with
+    `in_parts`, one whose rows or columns are counted by two loops, of which the outer one is of its batch; with
+    `gathered`, one of rows that indices in memory select.
     """
     loops, over = s.loops(stage), s.reduced(stage)
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = operands_read(s, stage) if gathered else [t for t in s.accesses(stage) if not t.write]
     writes = [t for t in s.accesses(stage) if t.write]
     free = tuple(x for x in loops if x not in over)
     if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
@@ -89,7 +100,7 @@ def contraction(s: lp.Schedule, stage: str, *, of_one_buffer: bool = False) -> C
         rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
         column = next((x for x in columns if out.contiguous(x)), None)
-        whole = not any(_parted(out.text, side) for side in (rows, columns))  # and no part of a loop that was split
+        whole = in_parts or not any(_parted(out.text, side) for side in (rows, columns))  # no part of a split loop
         if rows and column is not None and whole:
             row = max(
                 reversed(rows), key=lambda x: extent(s, x) or LARGE_MATRIX

@@ -32,6 +32,17 @@ def made_by(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> 
     return s, stage
 
 
+def is_guarded(s: lp.Schedule, loop: str) -> bool:
+    """Whether some of what stands in `loop` runs in some of its iterations only."""
+    pending: list[Any] = [s.loop(loop)]
+    while pending:
+        x = pending.pop()
+        if hasattr(x, "then"):
+            return True
+        pending += getattr(x, "body", ())
+    return False
+
+
 def iterations(s: lp.Schedule, loops: Iterable[str], unknown: int | None = None) -> int | None:
     """How many iterations `loops` have together, each that is not known taken to have `unknown`, if that is given."""
     counts = [unknown if (n := extent(s, x)) is None else n for x in loops]

@@ -14,6 +14,7 @@ from typing import Any
 
 import loopir as lp
 
+from .contraction import operands_read
 from .nest_queries import extent, one_nest
 from .view_loops import fuse_viewed_dims, goes_on, is_viewed
 
@@ -52,7 +53,9 @@ def is_view(s: lp.Schedule, stage: str) -> bool:
 
 def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:
     """The buffers whose elements `stage` multiplies as they lie, or converted once: of a product of two factors."""
-    body: Any = s.loop(s.loops(stage)[-1]).body
+    body: list[Any] = [*s.loop(s.loops(stage)[-1]).body]
+    for x in body:
+        body += getattr(x, "then", ())  # of a guard
     folded: Any = next((x.values[0] for x in body if getattr(x, "label", "") == stage and hasattr(x, "monoid")), None)
     if getattr(getattr(folded, "fn", None), "name", "") != "mul":
         return frozenset()
@@ -87,26 +90,27 @@ def _product_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     return None
 
 
-def computed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+def computed(s: lp.Schedule, stage: str, *, stored_views: bool = True) -> lp.Schedule | None:
     """`s` with what `stage`, a sum over one loop, multiplies as two matrices of 16 bits; None if it is no such product.
 
     The operands are told apart by the loop that the output runs along: the right one speaks of it. Each is computed
-    by a stage before, along its rows as the array lies that it is computed from.
+    by a stage before, along its rows as the array lies that it is computed from. What is read
+    in another shape than it has is stored, too, with `stored_views`.
     """
     reads = [t for t in s.accesses(stage) if not t.write]
     kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
     for kind, sides in product(kinds, _sides(s, stage)):
-        made = _as_matrices(s, stage, sides, kind)
-        if made is not None and made is not s and len(_operand_reads(made, stage)) == 2:
+        made = _as_matrices(s, stage, sides, kind, stored_views)
+        if made is not None and made is not s and len(operands_read(made, stage)) == 2:
             return made
     return None
 
 
-def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str) -> lp.Schedule | None:
+def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str, stored_views: bool) -> lp.Schedule | None:
     """`s` with both operands as matrices of `kind`, computed or as they lie; None if one is no such matrix."""
     for side in sides:
         in_place = [t.dtype.name for t in side] == [kind] and side[0].buffer in multiplied(s, stage)
-        if in_place and not is_viewed(s, side[0]):
+        if in_place and not (stored_views and is_viewed(s, side[0])):
             continue
         names, loops = _matrix(s, stage, side)
         if s.why("reindex", stage, names, *loops, dtype=kind) is not None:
@@ -158,7 +162,7 @@ def _sides(s: lp.Schedule, stage: str) -> Iterator[Sides]:
     """What `stage`, a sum over one loop, reads for its left operand and for its right one, which speaks of the loop
     along the output; nothing if it is no such sum. What speaks of the folded loop alone, as weights do, may belong to
     either."""
-    over, reads, column = s.reduced(stage), _operand_reads(s, stage), _column(s, stage)
+    over, reads, column = s.reduced(stage), operands_read(s, stage), _column(s, stage)
     if len(over) != 1 or column is None or len(reads) < 2 or not one_nest(s, stage):
         return
     free = [x for x in s.loops(stage) if x not in over]

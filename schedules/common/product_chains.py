@@ -14,7 +14,7 @@ from typing import Any
 
 import loopir as lp
 
-from .contraction import Contraction, contraction
+from .contraction import Contraction, contraction, operands_read
 from .nest_queries import if_legal, made_by, step
 from .operands import computed
 
@@ -22,7 +22,7 @@ from .operands import computed
 @dataclass(frozen=True)
 class Chain:
     """The two products, what is made of each score before the first fold, that fold, what needs its end, and what is
-    made of the second product."""
+    made of the second product or of folds."""
 
     first: Contraction
     before: tuple[str, ...]
@@ -34,12 +34,15 @@ class Chain:
 
 def chain(s: lp.Schedule) -> Chain | None:
     """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
-    products = [c for x in s.stages if (c := contraction(s, x, of_one_buffer=True)) is not None]
+    products = [
+        c for x in s.stages if (c := contraction(s, x, of_one_buffer=True, in_parts=True, gathered=True)) is not None
+    ]
     if len(products) != 2 or s.stages[0] != products[0].stage:
         return None
     first, second = products
     n = s.stages.index(second.stage)
-    between, last = s.stages[1:n], s.stages[n + 1 :]
+    ends = _ends(s, s.stages[1:n])
+    between, last = [x for x in s.stages[1:n] if x not in ends], (*ends, *s.stages[n + 1 :])
     folds = [x for x in between if s.reduced(x)]
     sizes = [s.loop(x).extent for x in (first.row, first.column)]
     if not folds or any(map(s.reduced, last)):
@@ -52,12 +55,24 @@ def chain(s: lp.Schedule) -> Chain | None:
     return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second, tuple(last))
 
 
+def _with_operands(s: lp.Schedule) -> lp.Schedule | None:
+    """`s` with what its last fold multiplies stored; parts of columns are read as they lie."""
+    stage = s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2]
+    return computed(s, stage, stored_views=False)
+
+
+def _ends(s: lp.Schedule, stages: Sequence[str]) -> list[str]:
+    """Those of `stages` whose results nothing reads."""
+    read = {t.buffer for x in s.stages for t in s.accesses(x) if not t.write}
+    return [x for x in stages if not any(t.buffer in read for t in s.accesses(x) if t.write)]
+
+
 def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     """`s` with what all terms of its second product share multiplied with its result, and its chain; None if it has no
     chain."""
     s = _with_powers(s)
     found = _products(s)
-    if len(found) == 1 and (t := computed(s, s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2])) is not None:
+    if len(found) == 1 and (t := _with_operands(s)) is not None:
         s, found = t, _products(t)  # powers that the product makes itself
     if len(found) != 2:
         return None
@@ -68,14 +83,18 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
 
 def float_of_16_bits(s: lp.Schedule, c: Chain) -> str:
     """The type of what both products of `c` read; ScheduleError unless it is one float of 16 bits."""
-    read = {t.dtype.name for x in (c.first, c.second) for t in s.accesses(x.stage) if not t.write}
+    read = {t.dtype.name for x in (c.first, c.second) for t in operands_read(s, x.stage)}
     if read not in ({"bfloat16"}, {"float16"}):
         raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
     return read.pop()
 
 
+def _chain_product(s: lp.Schedule, stage: str) -> Contraction | None:
+    return contraction(s, stage, of_one_buffer=True, in_parts=True, gathered=True)
+
+
 def _products(s: lp.Schedule) -> list[str]:
-    return [x for x in s.stages if contraction(s, x, of_one_buffer=True) is not None]
+    return [x for x in s.stages if _chain_product(s, x) is not None]
 
 
 def _with_powers(s: lp.Schedule) -> lp.Schedule:
@@ -105,7 +124,9 @@ def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
 def with_own_sums(s: lp.Schedule) -> lp.Schedule:
     """`s` with the results of its second product in memory of its own, if it has two and these are an argument."""
     s = _with_powers(s)
-    found = [c for x in s.stages if (c := contraction(s, x, of_one_buffer=True)) is not None]
+    found = [
+        c for x in s.stages if (c := contraction(s, x, of_one_buffer=True, in_parts=True, gathered=True)) is not None
+    ]
     if len(found) != 2:
         return s
     (made,) = (t.buffer for t in s.accesses(found[1].stage) if t.write)
@@ -147,7 +168,7 @@ def blocked(
     Blocks that a mask leaves out are left out. Where there are some, or the last block is no whole one, loops run
     `backwards`, if so told: the longest rows first, and of each row the block first that the mask of causal scores or
     the end of the keys cuts in two, so that no later block need be asked for it."""
-    s, block = _rows_in_blocks(s, c, rows, tails[0])
+    s, block = rows_in_blocks(s, c, rows, tails[0])
     outers: list[str] = []
     for stage in (c.fold, *c.after, c.second.stage):
         s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail=tails[1])
@@ -165,7 +186,7 @@ def blocked(
     return if_legal(_in_one_loop(bound, c, outers[0]), "trim", outers[0]), block, outers[0]
 
 
-def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.Schedule, str]:
+def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.Schedule, str]:
     """All stages in one loop over blocks of `rows`, and that loop."""
     product, last = c.second.stage, s.stages[-1]
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
@@ -174,11 +195,22 @@ def _rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.
     for stage in c.last if own == product else ():
         s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
     for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
-        s = s.compute_at(stage, block)
+        if stage in c.last:  # which nothing here reads
+            s, block = _merged_into(s, stage, own, block, rows, tail)
+        else:
+            s = s.compute_at(stage, block)
     for stage in beside:
         for loop in reversed(s.loops(stage)[s.loops(stage).index(block) + 1 :]):
             s = s.distribute(loop, own)
     return s, block
+
+
+def _merged_into(s: lp.Schedule, stage: str, own: str, block: str, rows: int, tail: str) -> tuple[lp.Schedule, str]:
+    """`stage`, whose nest stands before that of `own`, in the blocks of that; and the loop over these."""
+    depth = s.loops(own).index(block)
+    s, _ = step(s, "split", s.loops(stage)[depth], rows, tail=tail)
+    s = s.merge(s.loops(stage)[0], s.loops(own)[0])
+    return s, s.loops(own)[depth]
 
 
 def _in_one_loop(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:

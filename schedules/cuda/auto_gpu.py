@@ -20,6 +20,7 @@ from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, over_folds, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
+from .chains_in_parts import chain_of_few_rows
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_of_floats, conv_on_tensor_cores, conv_wgmma
 from .deep_contraction import parts_of
@@ -62,7 +63,8 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
         is_new, s = not s.trace, index_stages_inlined(s)
-        for chain in (product_chain, product_chain_mma)[not lp.machine().has("wgmma") :]:
+        chains = (chain_of_few_rows, product_chain, product_chain_mma)
+        for chain in chains if lp.machine().has("wgmma") else (chains[0], chains[2]):
             if chained := with_views_split(s, partial(lowered, schedule=chain)):
                 return chained
         s = join_views(over_folds(over_products(s))) if is_new else s

@@ -8,12 +8,13 @@ product as they lie. A warpgroup of its own copies blocks of keys and values, ah
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
-from ..common.nest_queries import batched, extent, if_legal, step
+from ..common.nest_queries import batched, extent, if_legal, is_guarded, step
 from ..common.product_chains import Chain, blocked, factored, float_of_16_bits, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
@@ -94,13 +95,17 @@ def in_one_loop(
     tiles of rows, keys and values in shared memory, whose rows are `whole` numbers of elements, of which a product
     takes the first of `whole` at once. With it: the chain, the tiles, the loops over blocks of rows and of keys, and
     those around."""
-    tails = _tail(extent(s, c.first.row), size[0]), _tail(extent(s, c.first.column), size[1])
+    count = extent(s, c.first.row)
+    rows = size[0] if count in (None, 1) else min(count, size[0])  # which are filled up to a tile then
+    tails = _tail(count, rows), _tail(extent(s, c.first.column), size[1])
+    tails = tails[0], "guard" if is_guarded(s, c.first.column) else tails[1]  # of parts, the last one is shorter
     s, c = with_scores(s, c) if tails[1] == "guard" else (s, c)
-    s, block, outer = blocked(s, c, *size, "blockIdx.x", backwards=backwards, tails=tails)
+    s, block, outer = blocked(s, c, rows, size[1], "blockIdx.x", backwards=backwards, tails=tails)
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
     s, tiles = _operands(s, c, whole, size[0], block, outer)
-    s = _in_whole_tiles(s, c, tiles, size[0], block, outer)
-    s = _without_guards(s, c, tiles, block, outer) if "guard" in tails else if_legal(s, "pad", c.first.stage)
+    s = _in_whole_tiles(s, tiles, (count or size[0], size[0]), block, outer)
+    cut = "guard" in tails or rows < size[0]
+    s = _without_guards(s, c, tiles, block, outer) if cut else if_legal(s, "pad", c.first.stage)
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
     for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
@@ -133,17 +138,22 @@ def _operands(
     return s, (made[0], made[1], made[2])
 
 
-def _in_whole_tiles(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], rows: int, block: str, outer: str) -> lp.Schedule:
-    """`s` with loops over `rows` rows, and room for these, where there are fewer of them."""
-    count = extent(s, c.first.row) or rows
+def _in_whole_tiles(
+    s: lp.Schedule, tiles: tuple[str, ...], sizes: tuple[int, int], block: str, outer: str
+) -> lp.Schedule:
+    """`s` with loops over as many rows as a tile has, and room for these, where there are fewer of them; `sizes` are
+    their number and that of a tile."""
+    (count, rows), results = sizes, {a.buffer.name for a in s.func.args}
     if count >= rows:
         return s
     for stage in (x for x in s.stages if x not in tiles):
-        (made,) = (t.buffer for t in s.accesses(stage) if t.write)
-        sizes = [getattr(n, "value", None) for n in s.buffer(made).shape]
-        if stage != s.stages[-1] and count in sizes:
-            s = s.align_dim(made, sizes.index(count), rows)
-        if extent(s, row := inside(s, stage, block, outer)[0]) == count:
+        (made,) = (t for t in s.accesses(stage) if t.write)
+        row = inside(s, stage, block, outer)[0]
+        indices = made.text.partition("[")[2].split(", ")
+        dims = [n for n, d in enumerate(indices) if re.search(rf"\b{row}\b", d) and made.buffer not in results]
+        if dims and getattr(s.buffer(made.buffer).shape[dims[0]], "value", None) == count:
+            s = s.align_dim(made.buffer, dims[0], rows)
+        if extent(s, row) == count:
             s = s.split(row, rows)
     return s.simplify(drop_unit_loops=True)
 
@@ -223,9 +233,10 @@ def in_registers(
 ) -> lp.Schedule:
     """All that is made in a block in registers, in the layouts of `sums` and of what rows have one of; or of `others`,
     by their buffers."""
-    for stage in s.stages[:-1]:
+    results = {a.buffer.name for a in s.func.args}
+    for stage in s.stages:
         (made,) = (t for t in s.accesses(stage) if t.write)
-        if s.buffer(made.buffer).scope not in ("fragment", "shared"):
+        if made.buffer not in results and s.buffer(made.buffer).scope not in ("fragment", "shared"):
             one = made.contiguous(inside(s, stage, block, outer)[0])  # of each row
             layout = (others or {}).get(made.buffer, rows if one else sums)
             s = _units_first(s, made.buffer).set_scope(made.buffer, "fragment").set_layout(made.buffer, layout)

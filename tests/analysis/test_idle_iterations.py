@@ -29,6 +29,15 @@ from loopir.ir.traverse.walk import leaf_paths, loops
             ["M[i] = max(select(k <= i, A[i, k], -inf), over=k)",
              "C[i] = sum(exp(select(k <= i, A[i, k], -inf) - select(M[i] == -inf, 0.0, M[i])), over=k)"], None,
         ),
+        (  # scaled where it is read, and so where it is tested
+            ["M[i] = max(select(k <= i, A[i, k], -inf), over=k)",
+             "C[i] = sum(exp(select(k <= i, A[i, k], -inf) - select(M[i] * 0.5 == -inf, 0.0, M[i] * 0.5)), over=k)"],
+            None,
+        ),
+        (  # what is tested is another value
+            ["M[i] = max(select(k <= i, A[i, k], -inf), over=k)",
+             "C[i] = sum(exp(select(k <= i, A[i, k], -inf) - select(M[i] + B[k] == -inf, 0.0, M[i])), over=k)"], "C",
+        ),
         (["T[0] = select(k <= i, A[i, k], 0.0)", "C[i] = sum(T[0], over=k)"], None),
         (["T[0] = select(k <= i, A[i, k], 0.0)", "T[0] = T[0] + 1.0", "C[i] = sum(T[0], over=k)"], "C"),
         (["if k <= i:", "    C[i] = A[i, k]"], None),

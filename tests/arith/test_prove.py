@@ -135,3 +135,11 @@ def test_a_question_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = Budget(prove.QUESTION)
     assert decide_nonnegative(p, KNOWN, whole) is None
     assert prove.QUESTION - whole.left > 100
+
+
+def test_the_end_of_a_loop_that_is_a_quotient_cancels() -> None:
+    m, part = Var("m"), Var("part")
+    count = (m + 511) // 512
+    known = Context().loop("part", count)
+    assert decide_nonnegative(expand_index(count - 1 - part), known)
+    assert not decide_nonnegative(expand_index(count - 2 - part), known)
