@@ -63,15 +63,18 @@ def main() -> None:
     record = Record("cpu_wide.txt", given.write)
     target = lp.describe_target("llvm").partition(",")[0]
     record(f"{machine()} ({target}); NumPy {np.__version__}; loopir at {commit()}.")
+    brief = record.lines[:]
     for threads in given.threads:
         rows: list[Row] = []
         record(f"\nAt {threads} thread{'s' * (threads > 1)}, ms; ratio: the best peer's time by loopir's")
         for row in measured(threads, chosen(given.groups), chosen(given.only)):
             rows.append(row)
             record(line(row))
+        brief += ["", f"At {threads} thread{'s' * (threads > 1)}"]
         for text in summary(rows):
             record(text)
-    record.done("cpu_wide")
+            brief.append(text)
+    record.done("cpu_wide", brief)
 
 
 def measured(threads: int, groups: Sequence[str], only: Sequence[str]) -> Iterator[Row]:

@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,13 +57,15 @@ class Record:
         print(line, flush=True)
         self.lines.append(line)
 
-    def done(self, table: str | None) -> None:
-        """Write the record to its file, and into the page between the marks of `table`, if it has a place there."""
+    def done(self, table: str | None, brief: Sequence[str] = ()) -> None:
+        """Write the record to its file, and it or what is `brief` of it into the page between the marks of `table`, if
+        it has a place there."""
         if not self.write:
             return
         text = "\n".join(self.lines)
         self.path.write_text(text + "\n", encoding="utf-8")
         if table is not None:
+            text = "\n".join(brief) or text
             PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), table, text), encoding="utf-8")
 
 
