@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
@@ -162,6 +162,17 @@ class Schedule(Methods):
             tuple(x for x in self.stages if x not in stages),
             tuple(x for x in self.buffers if x not in buffers),
         )
+
+    @property
+    def with_loops(self) -> tuple[Self, tuple[str, ...]]:
+        """This Schedule, and the loops that the last step has made: `s, (o, i) = s.split("x", 32).with_loops`."""
+        return self, self.last.loops
+
+    @property
+    def with_stage(self) -> tuple[Self, str]:
+        """This Schedule, and the one stage that the last step has made: `s, copy = s.cache_write(...).with_stage`."""
+        (stage,) = self.last.stages
+        return self, stage
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`, with its extent, kind and body."""

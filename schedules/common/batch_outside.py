@@ -12,7 +12,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import extent, made_by, one_nest
+from .nest_queries import extent, one_nest
 from .operands import NARROW, multiplied, readers
 from .transpose import TransposedRead, find_transposed_read, transpose, worth_turning
 
@@ -79,7 +79,7 @@ def batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     given = {a.buffer.name for a in s.func.args}
     (written,) = (t for t in s.accesses(stage) if t.write)
     if written.buffer in given and _lies(written, match.batch):
-        s, stage = made_by(s, "cache_write", stage, "global")
+        s, stage = s.cache_write(stage, "global").with_stage
     (written,) = (t for t in s.accesses(stage) if t.write)
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     if not _lies(written, match.batch):

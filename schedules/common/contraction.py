@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal, made_by, step
+from .nest_queries import batched, extent, free_loops, if_legal
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -119,7 +119,7 @@ def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at:
     reads = [t for t in s.accesses(stage) if not t.write]
     shared = len({t.buffer for t in reads}) == 1
     element = reads[operand.number].text if shared else None
-    return made_by(s, "cache_read", stage, operand.buffer, scope, at=at, element=element)
+    return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
 
 
 def _parted(text: str, loops: list[str]) -> bool:
@@ -173,11 +173,11 @@ def matmul_gpu(
     large = all(n is not None and n >= LARGE_MATRIX for n in lengths)
     block, part = block or (128 if large else 64), part or (8 if large else 4)
     side = block // part
-    s, (bi, i) = step(s, "split", c.row, block)
-    s, (ti, ii) = step(s, "split", i, part)
-    s, (bj, j) = step(s, "split", c.column, block)
-    s, (tj, jj) = step(s, "split", j, part)
-    s, (ko, ki) = step(s, "split", c.reduced, depth)
+    s, (bi, i) = s.split(c.row, block).with_loops
+    s, (ti, ii) = s.split(i, part).with_loops
+    s, (bj, j) = s.split(c.column, block).with_loops
+    s, (tj, jj) = s.split(j, part).with_loops
+    s, (ko, ki) = s.split(c.reduced, depth).with_loops
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
     s, (inner,) = stages(s, "cache_write", stage, "local", at=bj)
@@ -199,8 +199,8 @@ def matmul_gpu(
 
 def _copy_by_square(s: lp.Schedule, copy: str, side: int, vector: int) -> lp.Schedule:
     """The copy of a tile by `side` x `side` threads, each of them `vector` elements along a row at once."""
-    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, lane) = step(s, "split", flat, vector)
-    s, (_, thread) = step(s, "split", flat, side * side)
-    s, (y, x) = step(s, "split", thread, side)
+    s, (flat,) = s.fuse(*s.loops(copy)[-2:]).with_loops
+    s, (flat, lane) = s.split(flat, vector).with_loops
+    s, (_, thread) = s.split(flat, side * side).with_loops
+    s, (y, x) = s.split(thread, side).with_loops
     return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").vectorize(lane)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from .knobs import Knob, octaves
-from .nest_queries import extent, fused, if_legal, step
+from .nest_queries import extent, fused, if_legal
 from .products import filled, followed, pooled, product
 
 ROWS = 4
@@ -47,11 +47,11 @@ def direct_cpu(
     height = TILE_HEIGHT(max(1, (registers - 3) // max(1, width // lanes)), at=stage)
     height = min(height, extent(s, row) or height)
     ahead = [x for x in mine if x not in (at[row], at[p.column])]
-    s, (io, i) = step(s, "split", at[row], height)
-    s, (jo, j) = step(s, "split", at[p.column], width)
+    s, (io, i) = s.split(at[row], height).with_loops
+    s, (jo, j) = s.split(at[p.column], width).with_loops
     home = io
     if ahead:
-        s, (home, last) = step(s, "split", ahead[-1], rows)
+        s, (home, last) = s.split(ahead[-1], rows).with_loops
         s = s.reorder(*ahead[:-1], home, last, io, jo, i, j)
         if not around:
             s, home = fused(s, (*ahead[:-1], home))
@@ -74,7 +74,7 @@ def direct_cpu(
 def in_strips(s: lp.Schedule, pool: str, stage: str, *, strip: int = STRIP) -> lp.Schedule:
     """`stage` computed in strips of `strip` rows of `pool`, which reads it, for threads to take."""
     rows = [x for x in s.loops(pool) if x not in s.reduced(pool)]
-    s, (outer, _) = step(s, "split", rows[1] if len(rows) > 2 else rows[0], strip)
+    s, (outer, _) = s.split(rows[1] if len(rows) > 2 else rows[0], strip).with_loops
     s, outer = fused(s, (rows[0], outer)) if len(rows) > 2 else (s, outer)
     return s.compute_at(stage, outer)
 
@@ -119,14 +119,14 @@ def direct_gpu(
     if len(free) < 3:
         raise lp.ScheduleError(f"{last} has {len(free)} loops besides those it folds, and windows have three or more")
     *outer, a, b, c = free
-    s, (ao, a) = step(s, "split", a, tile[0])
-    s, (bo, b) = step(s, "split", b, tile[1])
-    s, (co, c) = step(s, "split", c, lanes)
+    s, (ao, a) = s.split(a, tile[0]).with_loops
+    s, (bo, b) = s.split(b, tile[1]).with_loops
+    s, (co, c) = s.split(c, lanes).with_loops
     s = s.reorder(*outer, ao, bo, co, a, b, c, *folds)
     if pool is not None:
         s = s.compute_at(out, co).set_scope(next(t.buffer for t in s.accesses(out) if t.write), "shared")
     s = s.compute_at(stage, co).set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
-    s, (ko, k) = step(s, "split", p.reduced[-1], depth)
+    s, (ko, k) = s.split(p.reduced[-1], depth).with_loops
     s = s.reorder(ko, *p.free, *p.reduced[:-1], k)
     near: list[str] = []
     borders = filled(s, (stage,))
@@ -150,7 +150,7 @@ def direct_gpu(
 def _spread(s: lp.Schedule, loops: tuple[str, ...], threads: int) -> lp.Schedule:
     """The columns of a tile along the lanes, the loop before it over `threads`, in registers what is left."""
     *turns, row, column = loops
-    s, (turn, thread) = step(s, "split", row, threads)
+    s, (turn, thread) = s.split(row, threads).with_loops
     s = s.bind(thread, "threadIdx.y").bind(column, "threadIdx.x")
     for loop in (*turns, turn):
         s = s.unroll(loop) if extent(s, loop) is not None and s.loop(loop).kind == "serial" else s
@@ -161,6 +161,6 @@ def _copy_window(s: lp.Schedule, copy: str, home: str, threads: int, lanes: int)
     """The copy of a window by all threads of a block."""
     loops = s.loops(copy)
     s, flat = fused(s, loops[loops.index(home) + 1 :])
-    s, (flat, x) = step(s, "split", flat, lanes)
-    s, (_, y) = step(s, "split", flat, threads)
+    s, (flat, x) = s.split(flat, lanes).with_loops
+    s, (_, y) = s.split(flat, threads).with_loops
     return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x")

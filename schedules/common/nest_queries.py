@@ -14,22 +14,9 @@ def extent(s: lp.Schedule, loop: str) -> int | None:
     return getattr(s.loop(loop).extent, "value", None)
 
 
-def step(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """One step, and the loops that are new after it, outer ones first."""
-    s = getattr(s, primitive)(*args, **kwargs)
-    return s, s.last.loops
-
-
 def if_legal(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> lp.Schedule:
     """`s` after one step; `s` itself where the step is refused."""
     return getattr(s, primitive)(*args, **kwargs) if s.why(primitive, *args, **kwargs) is None else s
-
-
-def made_by(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, str]:
-    """One step, and the one stage that is new after it."""
-    s = getattr(s, primitive)(*args, **kwargs)
-    (stage,) = s.last.stages
-    return s, stage
 
 
 def is_guarded(s: lp.Schedule, loop: str) -> bool:
@@ -99,7 +86,7 @@ def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
     for loop in reversed(loops[:-1]):
         if s.why("fuse", loop, fused) is not None:
             break
-        s, (fused,) = step(s, "fuse", loop, fused)
+        s, (fused,) = s.fuse(loop, fused).with_loops
     return s, fused
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import loopir as lp
 
 from .contraction import Contraction, contraction, operands_read
-from .nest_queries import if_legal, made_by, step
+from .nest_queries import if_legal
 from .operands import computed
+
+Tail = Literal["exact", "guard"]
+"""Of splits whose parts are whole, or are cut by guards."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
     if c.before:
         return s, c
     (made,) = (t.buffer for t in s.accesses(c.first.stage) if t.write)
-    s, scores = made_by(s, "reindex", c.fold, made)
+    s, scores = s.reindex(c.fold, made).with_stage
     for stage in c.after:
         s = if_legal(s, "compute_once", scores, stage)
     return s, chain(s) or c
@@ -160,7 +163,7 @@ def blocked(
     axis: str | None = None,
     *,
     backwards: bool = False,
-    tails: tuple[str, str] = ("exact", "exact"),
+    tails: tuple[Tail, Tail] = ("exact", "exact"),
 ) -> tuple[lp.Schedule, str, str]:
     """All stages in one loop over blocks of `rows`, bound to `axis` of the grid, if one is given, and in it one over
     blocks of `keys`; and these two loops. `tails` are those of the splits by rows and by keys.
@@ -171,7 +174,7 @@ def blocked(
     s, block = rows_in_blocks(s, c, rows, tails[0])
     outers: list[str] = []
     for stage in (c.fold, *c.after, c.second.stage):
-        s, (outer, _) = step(s, "split", s.loops(stage)[-1], keys, tail=tails[1])
+        s, (outer, _) = s.split(s.loops(stage)[-1], keys, tail=tails[1]).with_loops
         outers.append(outer)
         inside = s.loops(stage)[s.loops(stage).index(block) + 1 :]
         s = s.reorder(outer, *(x for x in inside if x != outer))
@@ -186,12 +189,12 @@ def blocked(
     return if_legal(_in_one_loop(bound, c, outers[0]), "trim", outers[0]), block, outers[0]
 
 
-def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.Schedule, str]:
+def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: Tail) -> tuple[lp.Schedule, str]:
     """All stages in one loop over blocks of `rows`, and that loop."""
     product, last = c.second.stage, s.stages[-1]
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
     own = product if beside or not c.last else last
-    s, (block, _) = step(s, "split", s.loops(own)[-3 if own == product else -2], rows, tail=tail)
+    s, (block, _) = s.split(s.loops(own)[-3 if own == product else -2], rows, tail=tail).with_loops
     for stage in c.last if own == product else ():
         s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
     for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
@@ -205,10 +208,10 @@ def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: str) -> tuple[lp.S
     return s, block
 
 
-def _merged_into(s: lp.Schedule, stage: str, own: str, block: str, rows: int, tail: str) -> tuple[lp.Schedule, str]:
+def _merged_into(s: lp.Schedule, stage: str, own: str, block: str, rows: int, tail: Tail) -> tuple[lp.Schedule, str]:
     """`stage`, whose nest stands before that of `own`, in the blocks of that; and the loop over these."""
     depth = s.loops(own).index(block)
-    s, _ = step(s, "split", s.loops(stage)[depth], rows, tail=tail)
+    s, _ = s.split(s.loops(stage)[depth], rows, tail=tail).with_loops
     s = s.merge(s.loops(stage)[0], s.loops(own)[0])
     return s, s.loops(own)[depth]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from .nest_queries import extent, free_loops, iterations, step
+from .nest_queries import extent, free_loops, iterations
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _group(s: lp.Schedule, stage: str, loop: str) -> int | None:
     if all(t.strides.get(loop, 0) is not None for t in s.accesses(stage)):
         return None
     for size in (n for n in range(length - 1, 1, -1) if length % n == 0):
-        t, (_, inner) = step(s, "split", loop, size, tail="exact")
+        t, (_, inner) = s.split(loop, size, tail="exact").with_loops
         if any(x.invariant(inner) for x in t.accesses(stage)):
             return size
     return None

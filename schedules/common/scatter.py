@@ -10,7 +10,7 @@ from math import prod
 
 import loopir as lp
 
-from .nest_queries import extent, fused, step
+from .nest_queries import extent, fused
 
 SHARED_BYTES, LEAST_FOLDS = 32768, 16
 """Bytes of a result that each block has for itself, at most, and folds into each of its elements, at least."""
@@ -30,7 +30,7 @@ def scatter(s: lp.Schedule, stage: str, target: str, *, threads: int = 256, chun
     if target == "cuda" and (folds := _folds_of_block(s, stage, loop)) is not None:
         return _by_block(s, stage, loop, folds)
     s = s.atomic(stage)
-    s, (outer, inner) = step(s, "split", loop, threads if target == "cuda" else chunk)
+    s, (outer, inner) = s.split(loop, threads if target == "cuda" else chunk).with_loops
     return s.bind(outer, "blockIdx.x").bind(inner, "threadIdx.x") if target == "cuda" else s.parallel(outer)
 
 
@@ -51,14 +51,14 @@ def _folds_of_block(s: lp.Schedule, stage: str, loop: str) -> int | None:
 
 def _by_block(s: lp.Schedule, stage: str, loop: str, folds: int) -> lp.Schedule:
     """Blocks of `folds` iterations each with a result of its own, which it folds into the whole when it is done."""
-    s, (block, loop) = step(s, "split", loop, folds)
-    s, (loop, thread) = step(s, "split", loop, HISTOGRAM_THREADS, tail="exact")
-    s, (loop, several) = step(s, "split", loop, FOLDS_IN_FLIGHT, tail="exact")
+    s, (block, loop) = s.split(loop, folds).with_loops
+    s, (loop, thread) = s.split(loop, HISTOGRAM_THREADS, tail="exact").with_loops
+    s, (loop, several) = s.split(loop, FOLDS_IN_FLIGHT, tail="exact").with_loops
     s = s.privatize_reduction(stage, block, "shared")
     filled, own = s.last.stages
     for x in (filled, stage):
         s, flat = fused(s, s.loops(x)[1:])
-        s, (_, inner) = step(s, "split", flat, HISTOGRAM_THREADS)
+        s, (_, inner) = s.split(flat, HISTOGRAM_THREADS).with_loops
         s = s.bind(inner, "threadIdx.x")
     s = s.atomic(own).atomic(stage).bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     return s.reorder(thread, several).unroll(several)

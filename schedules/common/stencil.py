@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from .nest_queries import if_legal, step
+from .nest_queries import if_legal
 
 STEEPEST = 4
 """The largest shift and skew that are tried: how far a sweep reaches, or twice that."""
@@ -41,7 +41,7 @@ def time_tiled_gpu(s: lp.Schedule, sweeps: int = 8, rows: int = 32, threads: int
     s = s.wavefront(time, row).bind(time, "blockIdx.x")
     inner = s.loops().index(row_in_tile) + 1
     for column in dict.fromkeys(s.loops(stage)[inner] for stage in s.stages if len(s.loops(stage)) > inner):
-        split, (_, thread) = step(s, "split", column, threads)
+        split, (_, thread) = s.split(column, threads).with_loops
         if split.why("bind", thread, "threadIdx.x") is None:
             s = split.bind(thread, "threadIdx.x")
     return s
@@ -57,7 +57,7 @@ def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, tuple[s
     for factor in range(1, STEEPEST + 1):
         t = s.skew(time, row, factor)
         if t.why("tile", time, row, sweeps, rows) is None:
-            return step(t, "tile", time, row, sweeps, rows)
+            return t.tile(time, row, sweeps, rows).with_loops
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal, one_nest, step
+from .nest_queries import batched, extent, free_loops, if_legal, one_nest
 
 BANK_BYTES = 4
 FULL_TILE = 64
@@ -82,8 +82,8 @@ def tiled(
     """`stage` by tiles of `tile` x `tile`, which a copy in `scope` has of what it reads; the copy, the loops around the
     tiles, and those over tiles and in them, rows first."""
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
-    s, (high, i) = step(s, "split", t.row, tile)
-    s, (wide, j) = step(s, "split", t.column, tile)
+    s, (high, i) = s.split(t.row, tile).with_loops
+    s, (wide, j) = s.split(t.column, tile).with_loops
     s = s.reorder(*batch, high, wide, i, j)
     s = s.cache_read(stage, t.buffer, scope, at=wide)
     (copy,) = s.last.stages
@@ -117,9 +117,9 @@ def _spread(s: lp.Schedule, rows: tuple[str, ...], tile: int, threads: int, lane
     i, j = rows
     along = min(tile // lanes, 32) if lanes == 1 else tile // lanes
     if lanes > 1:
-        s, (j, lane) = step(s, "split", j, lanes)
+        s, (j, lane) = s.split(j, lanes).with_loops
         s = s.vectorize(lane)
-    s, (part, x) = step(s, "split", j, along)
-    s, (rest, y) = step(s, "split", i, threads // along)
+    s, (part, x) = s.split(j, along).with_loops
+    s, (rest, y) = s.split(i, threads // along).with_loops
     s = if_legal(s, "reorder", rest, y, part, x)
     return s.bind(y, "threadIdx.y").bind(x, "threadIdx.x").unroll(rest).unroll(part)

@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import extent, fused, if_legal, step
+from .nest_queries import extent, fused, if_legal
 
 _TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
@@ -167,7 +167,7 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
             for weight in weights[:-1]:
                 if made.why("split", rest, weight, tail="exact") is not None:
                     break
-                made, (names[loop, weight], rest) = step(made, "split", rest, weight, tail="exact")
+                made, (names[loop, weight], rest) = made.split(rest, weight, tail="exact").with_loops
                 names[loop, 1] = rest
         order = [names.get((loop, weight), loop) for loop, weight, _ in digits]
         loops = made.loops(stage)

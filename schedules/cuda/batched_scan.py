@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, step
+from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations
 from .elementwise import MOST_ROWS, elementwise
 from .reduction import reduction
 from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of
@@ -163,7 +163,7 @@ def _row_by_block(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, bl
     tile = _chunk_tile(s, stage, extent(s, loop), block, chunks)
     if not free:
         return one_row(s, stage, source, tile)
-    s, (chunk, _) = step(s, "split", loop, tile.width)
+    s, (chunk, _) = s.split(loop, tile.width).with_loops
     s = block_scan(s, stage, source, chunk, length, tile)
     s, row = fused(s, free)
     return s.bind(row, "blockIdx.x")
@@ -193,7 +193,7 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
         s = s.distribute(free[0], *starts, sums, ends)
     for x in starts:
         s, flat = fused(s, s.loops(x))
-        s, (block, thread) = step(s, "split", flat, WARP_LANES)
+        s, (block, thread) = s.split(flat, WARP_LANES).with_loops
         s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
     return s, sums, ends
 
@@ -218,15 +218,15 @@ class _RowParts:
     def side_by_side(self, s: lp.Schedule, copy: str, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by all threads, one row after the other; parts lie a vector apart, so no banks meet."""
         s, flat = fused(s, loops)
-        s, (some, rest) = step(s, "split", flat, self.rows * self.parts * self.lanes)
-        s, (thread, lane) = step(s, "split", rest, self.lanes)
+        s, (some, rest) = s.split(flat, self.rows * self.parts * self.lanes).with_loops
+        s, (thread, lane) = s.split(rest, self.lanes).with_loops
         s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
         place = f"(r * {self.parts} + i // {self.each}) * {self.each + self.lanes} + i % {self.each}"
         return s.set_layout(copy, f"lambda r, i: {place}")
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by one thread, a vector after the other."""
-        s, (some, lane) = step(s, "split", loops[-1], self.lanes)
+        s, (some, lane) = s.split(loops[-1], self.lanes).with_loops
         return if_legal(s, "vectorize", lane).unroll(some)
 
 
@@ -234,7 +234,7 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
     """Several short rows a block: a thread for each part of a row, and one for each row where parts are added up."""
     source = source_of(s, stage)
     s, flat = fused(s, free)
-    s, (block, row) = step(s, "split", flat, tile.rows)
+    s, (block, row) = s.split(flat, tile.rows).with_loops
     starts = _stages_before(s, stage, row)
     s = s.scan_blocks(loop, tile.each) if tile.parts > 1 else s.split(loop, tile.each)
     made = s.last.stages
@@ -244,14 +244,14 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
     *_, row, part, last = s.loops(stage)
     readers, tiles = (*made[:1], stage), list[str]()
     if source is not None and s.why("cache_read", readers, source, "shared", block) is None:
-        s, copy, moved = moved_copy(s, "cache_read", readers, source, "shared", block)
+        s, copy, moved = moved_copy(s.cache_read(readers, source, "shared", block))
         s, tiles = tile.side_by_side(s, copy, moved), [copy]
         for reader in readers:
-            s, _, moved = moved_copy(s, "cache_read", reader, copy, "local", s.loops(reader)[-2])
+            s, _, moved = moved_copy(s.cache_read(reader, copy, "local", s.loops(reader)[-2]))
             s = tile.along(s, moved)
-    s, copy, moved = moved_copy(s, "cache_write", stage, "shared", block)
+    s, copy, moved = moved_copy(s.cache_write(stage, "shared", block))
     s, tiles = tile.side_by_side(s, copy, moved), [copy, *tiles]
-    s, _, moved = moved_copy(s, "cache_write", copy, "local", part)
+    s, _, moved = moved_copy(s.cache_write(copy, "local", part))
     s = tile.along(s, moved).unroll(last)
     pairs: list[tuple[str, ...]] = [(row, part)]
     if made:
@@ -267,7 +267,7 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
 def _part_sums(s: lp.Schedule, sums: str, ends: str) -> lp.Schedule:
     """The sums of parts, each in a thread's register, and where parts end, by a thread for each row."""
     *_, part, each = s.loops(sums)
-    s, _, _ = moved_copy(s, "cache_write", sums, "local", part)
+    s, _, _ = moved_copy(s.cache_write(sums, "local", part))
     s = s.set_scope(sums, "shared").set_scope(ends, "shared").unroll(each)
     *_, row, along = s.loops(ends)
     return s.unroll(along).bind(row, "threadIdx.x")
@@ -330,20 +330,20 @@ def _rows_in_flight(s: lp.Schedule, free: Sequence[str], lanes: int) -> int:
 def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes: int, threads: int) -> lp.Schedule:
     """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
     sources, rows = _sources(s, stage, free[-1]), _rows_in_flight(s, free, lanes)
-    s, (column, lane) = step(s, "split", free[-1], lanes)
+    s, (column, lane) = s.split(free[-1], lanes).with_loops
     beside = iterations(s, [column]) or threads
     outer = free[:-1] if beside >= WARP_LANES and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
     s, column = (s, column) if outer else fused(s, [*free[:-1], column])
     threads = min(threads, -(-beside // WARP_LANES) * WARP_LANES) if outer else threads
-    s, (block, thread) = step(s, "split", column, threads)
-    s, (turn, row) = step(s, "split", loop, rows)
+    s, (block, thread) = s.split(column, threads).with_loops
+    s, (turn, row) = s.split(loop, rows).with_loops
     s = s.reorder(thread, turn, row, lane)
-    s, copy, moved = moved_copy(s, "cache_write", stage, "local", thread)
+    s, copy, moved = moved_copy(s.cache_write(stage, "local", thread))
     s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, rows)
     for source in sources:
         if s.why("cache_read", copy, source, "local", turn) is not None:
             continue
-        made, _, ahead = moved_copy(s, "cache_read", copy, source, "local", turn)
+        made, _, ahead = moved_copy(s.cache_read(copy, source, "local", turn))
         if prod(extent(made, x) or 1 for x in ahead) > 2 * rows * lanes:
             continue  # of a flat array, whose rows lie apart: it would hold all that is between them
         s = made

@@ -12,7 +12,7 @@ from math import prod
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import extent, fused, if_legal, made_by, step
+from ..common.nest_queries import extent, fused, if_legal
 from ..common.product_chains import factored, rows_in_blocks
 from .row_threads import VECTOR_BYTES, WARP
 
@@ -60,8 +60,8 @@ def _inside(s: lp.Schedule, stage: str, block: str) -> tuple[str, ...]:
 def _shared_out(s: lp.Schedule, loop: str, down: int, flight: int) -> tuple[lp.Schedule, tuple[str, str, str]]:
     """`loop` in runs, one for each of the threads `down` the block, and these in runs of `flight`."""
     count = extent(s, loop) or 0
-    s, (thread, rest) = step(s, "split", loop, -(-count // (down * flight)) * flight)
-    s, (turn, rest) = step(s, "split", rest, flight, tail="exact")
+    s, (thread, rest) = s.split(loop, -(-count // (down * flight)) * flight).with_loops
+    s, (turn, rest) = s.split(rest, flight, tail="exact").with_loops
     return s.bind(thread, "threadIdx.y"), (thread, turn, rest)
 
 
@@ -70,7 +70,7 @@ def _sums_by_threads(s: lp.Schedule, c: Contraction, block: str, sizes: tuple[in
     vector, down, flight = sizes
     *rows, y, e = _inside(s, c.stage, block)
     s, (thread, turn, y) = _shared_out(s, y, down, flight)
-    s, (lane, e) = step(s, "split", e, vector, tail="exact")
+    s, (lane, e) = s.split(e, vector, tail="exact").with_loops
     s = s.reorder(thread, lane, turn, y, *rows, e).bind(lane, "threadIdx.x")
     for x in (e, *rows, y):
         s = s.unroll(x)
@@ -82,10 +82,10 @@ def _columns_by_threads(s: lp.Schedule, c: Contraction, block: str, sizes: tuple
     """The second product: threads side by side have columns each, and those one below the other fold them together."""
     vector, down, flight = sizes
     *rows, e, y = _inside(s, c.stage, block)
-    s, (lane, e) = step(s, "split", e, vector, tail="exact")
+    s, (lane, e) = s.split(e, vector, tail="exact").with_loops
     s, (thread, turn, y) = _shared_out(s, y, down, flight)
     s = s.reorder(lane, thread, turn, y, *rows, e)
-    s, new = made_by(s, "cache_write", c.stage, "local", at=lane)
+    s, new = s.cache_write(c.stage, "local", at=lane).with_stage
     fold = next(x for x in (c.stage, new) if s.reduced(x))
     s = s.bind(lane, "threadIdx.x")
     for x in (e, *rows, y):
@@ -97,10 +97,10 @@ def _read_in_vectors(s: lp.Schedule, stage: str, buffer: str, at: str) -> lp.Sch
     """What an iteration of `at` reads of `buffer`, copied to registers in vectors first, also of rows that indices in
     memory select."""
     if s.why("cache_read", stage, buffer, "local", at) is None:
-        s, copy = made_by(s, "cache_read", stage, buffer, "local", at)
+        s, copy = s.cache_read(stage, buffer, "local", at).with_stage
     else:
         (read,) = (t for t in s.accesses(stage) if t.buffer == buffer)
-        s, copy = made_by(s, "reindex", stage, buffer, *(x for x in s.loops(stage) if not read.invariant(x)))
+        s, copy = s.reindex(stage, buffer, *(x for x in s.loops(stage) if not read.invariant(x))).with_stage
         s = s.compute_at(copy, at).simplify(drop_unit_loops=True)
         s = s.set_scope(next(t.buffer for t in s.accesses(copy) if t.write), "local")
     *rows, last = _inside(s, copy, at)
@@ -112,8 +112,8 @@ def _read_in_vectors(s: lp.Schedule, stage: str, buffer: str, at: str) -> lp.Sch
 def _along_columns(s: lp.Schedule, stage: str, block: str, side: int, down: int) -> lp.Schedule:
     """What is made of scores, or folded over them, by all threads."""
     y = _inside(s, stage, block)[-1]
-    s, (turn, y) = step(s, "split", y, side * down)
-    s, (thread, lane) = step(s, "split", y, side, tail="exact")
+    s, (turn, y) = s.split(y, side * down).with_loops
+    s, (thread, lane) = s.split(y, side, tail="exact").with_loops
     return if_legal(s.bind(thread, "threadIdx.y").bind(lane, "threadIdx.x"), "unroll", turn)
 
 
@@ -122,7 +122,7 @@ def _results_stored(s: lp.Schedule, stage: str, block: str, vector: int) -> lp.S
     loops = _inside(s, stage, block)
     if not loops or extent(s, loops[-1]) is None or s.why("split", loops[-1], vector, tail="exact") is not None:
         return s
-    s, (lane, e) = step(s, "split", loops[-1], vector, tail="exact")
+    s, (lane, e) = s.split(loops[-1], vector, tail="exact").with_loops
     return s.bind(lane, "threadIdx.x").vectorize(e)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, iterations, made_by, step
+from ..common.nest_queries import extent, fused, if_legal, iterations
 from ..common.product_chains import Chain, factored, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
@@ -115,7 +115,7 @@ def _folds_in_parts(s: lp.Schedule, c: Chain, part: int) -> tuple[lp.Schedule, l
     and the stages that make these."""
     folds, parts = (c.fold, *(x for x in c.after if x in s.stages), c.second.stage), list[str]()
     for x in (c.first.stage, *c.before, *folds):
-        s, (outer, _) = step(s, "split", s.loops(x)[-2 if x == c.first.stage else -1], part)
+        s, (outer, _) = s.split(s.loops(x)[-2 if x == c.first.stage else -1], part).with_loops
         s = s.reorder(outer, *(y for y in s.loops(x) if y != outer))
         if x in folds:
             s = s.rfactor(x, outer)
@@ -133,7 +133,7 @@ def _with_partials_stored(s: lp.Schedule, stage: str, parts: Sequence[str]) -> t
     readers = [x for x in s.stages if any(t.buffer == made.buffer and not t.write for t in s.accesses(x))]
     first, *more = (x for x in readers if x not in parts)
     over = s.reduced(first)
-    s, copy = made_by(s, "reindex", first, made.buffer, *over, *(x for x in s.loops(first) if x not in over))
+    s, copy = s.reindex(first, made.buffer, *over, *(x for x in s.loops(first) if x not in over)).with_stage
     for x in more:
         s = s.compute_once(copy, x)
     return s, copy
@@ -211,7 +211,7 @@ def _by_rows_of_threads(s: lp.Schedule) -> lp.Schedule:
             count = extent(s, over)
             threads = FOLDING if count is None else min(FOLDING, count // FOLDING)
             if threads > 1:
-                s, (_, inner) = step(s, "split", over, threads)
+                s, (_, inner) = s.split(over, threads).with_loops
                 s = s.bind(inner, "threadIdx.y")
             elif count is not None:
                 s = if_legal(s, "unroll", over)

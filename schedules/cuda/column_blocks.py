@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, step
+from ..common.nest_queries import extent, fused, if_legal
 
 VECTOR_BYTES = 16
 SECTOR_BYTES = 32
@@ -51,10 +51,10 @@ def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | Non
         order = (*columns, *(x for x in s.loops(stage) if x not in columns))
         s = s.reorder(*order) if order != s.loops(stage) else s
     *earlier, last = s.stages
-    s, (block, _) = step(s, "split", made.columns[last][-1], made.side * made.width)
+    s, (block, _) = s.split(made.columns[last][-1], made.side * made.width).with_loops
     for stage in reversed(earlier):
         if any(t.write and t.buffer in made.given for t in s.accesses(stage)):
-            s, _ = step(s, "split", made.columns[stage][-1], made.side * made.width)
+            s, _ = s.split(made.columns[stage][-1], made.side * made.width).with_loops
             s = s.fuse_loops(s.loops(stage)[0], s.loops(last)[0])
             block = s.loops(last)[len(made.columns[last]) - 1]
         else:
@@ -165,10 +165,10 @@ def _bind_stage(s: lp.Schedule, stage: str, made: _Columns, block: str) -> lp.Sc
     folds = bool(s.reduced(stage))
     first = stage in made.columns  # a copy goes along rows first
     column, rows = (inner[0], inner[1:]) if first else (inner[-1], inner[:-1])
-    s, (lane, one) = step(s, "split", column, made.width)
+    s, (lane, one) = s.split(column, made.width).with_loops
     if rows:
         s, row = fused(s, rows)
-        s, (turn, row) = step(s, "split", row, made.rows)
+        s, (turn, row) = s.split(row, made.rows).with_loops
         s = s.reorder(lane, turn, row, one).bind(row, "threadIdx.y").unroll(turn)
     if folds:
         s = s.cache_write(stage, "local", lane)

@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, free_loops, fused, iterations, made_by, one_nest, reader
+from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader
 from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product
 from ..common.transpose import find_transposed_read, transpose, worth_turning
@@ -237,7 +237,7 @@ def _stored_along(s: lp.Schedule, stage: str, side: Side, channel: str) -> tuple
     )
     buffer = side.buffer
     if made is None:
-        s, made = made_by(s, "cache_read", stage, side.buffer, "global", None)
+        s, made = s.cache_read(stage, side.buffer, "global", None).with_stage
         (buffer,) = (t.buffer for t in s.accesses(made) if t.write)
     order = [n for n in range(len(s.buffer(buffer).shape)) if n != at]
     return s.reorder_dims(buffer, *order, at), made

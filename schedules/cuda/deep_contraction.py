@@ -10,7 +10,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import extent, one_nest, step
+from ..common.nest_queries import extent, one_nest
 from .matmul_simt import matmul_simt
 
 MIN_BLOCKS = 2
@@ -106,6 +106,6 @@ def in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
     if c is None or length is None or (length % parts and not filled):
         raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
     each = -(-length // (parts * SIMT_DEPTH)) * SIMT_DEPTH if length % parts else length // parts
-    s, (part, _) = step(s, "split", c.reduced, each)
+    s, (part, _) = s.split(c.reduced, each).with_loops
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     return s.reorder(part, *free).rfactor(stage, part)

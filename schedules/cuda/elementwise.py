@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, fused, one_nest, step
+from ..common.nest_queries import extent, free_loops, fused, one_nest
 
 VECTOR_BYTES = 16
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
@@ -48,7 +48,7 @@ def by_element(s: lp.Schedule, stage: str, *, threads: int = 128) -> lp.Schedule
     """`s` with the independent loops of `stage` fused, and a thread for each element: of a small array that is not read
     as it lies, more threads wait less."""
     s, flat = fused(s, s.loops(stage))
-    s, (block, thread) = step(s, "split", flat, threads)
+    s, (block, thread) = s.split(flat, threads).with_loops
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
 
 
@@ -61,10 +61,10 @@ def _by_rows(
     inside = f"{length} % {lanes} == 0 and {chunk} <= {length} and {count} <= {MOST_ROWS}"
     if not one_nest(s, stage) or s.why("specialize", loops[0], inside) is not None:
         return s, stage, loops
-    s, others = step(s, "specialize", loops[0], inside)
+    s, others = s.specialize(loops[0], inside).with_loops
     (other,) = s.last.stages
     s, row = fused(s, loops[:-1])
-    s, (block, part) = step(s, "split", loops[-1], chunk)
+    s, (block, part) = s.split(loops[-1], chunk).with_loops
     s = _threads(s, block, part, chunk, threads, lanes, vectors, length)
     return s.bind(row, "blockIdx.y").bind(block, "blockIdx.x"), other, others
 
@@ -73,13 +73,13 @@ def _flat(s: lp.Schedule, loops: tuple[str, ...], threads: int, lanes: int, vect
     """All rows as one, or blocks that stay inside rows where these are known to be a multiple of what a block takes."""
     chunk, length = threads * lanes * vectors, extent(s, loops[-1])
     if len(loops) > 1 and length is not None and length % chunk == 0:
-        s, (block, part) = step(s, "split", loops[-1], chunk)
+        s, (block, part) = s.split(loops[-1], chunk).with_loops
         s, block = fused(s, (*loops[:-1], block))
         fits = None
     else:
         s, flat = fused(s, loops)
         fits = lp.text(s.loop(flat).extent)
-        s, (block, part) = step(s, "split", flat, chunk)
+        s, (block, part) = s.split(flat, chunk).with_loops
     s = _threads(s, block, part, chunk, threads, lanes, vectors, fits)
     return s.bind(block, "blockIdx.x")
 
@@ -88,13 +88,13 @@ def _threads(
     s: lp.Schedule, block: str, part: str, chunk: int, threads: int, lanes: int, vectors: int, fits: str | None
 ) -> lp.Schedule:
     """The `chunk` iterations `part` of a block on its threads; vectors beyond `fits` are taken one by one."""
-    s, (vector, row) = step(s, "split", part, threads * lanes)
-    s, (thread, lane) = step(s, "split", row, lanes)
+    s, (vector, row) = s.split(part, threads * lanes).with_loops
+    s, (thread, lane) = s.split(row, lanes).with_loops
     places = [(vector, lane)]
     if vectors > 1:
         s = s.reorder(thread, vector)
         if fits is not None and s.why("specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}") is None:
-            s, other = step(s, "specialize", vector, f"{block} * {chunk} + {chunk} <= {fits}")
+            s, other = s.specialize(vector, f"{block} * {chunk} + {chunk} <= {fits}").with_loops
             places.append((other[0], other[-1]))  # one test for all that a thread of a whole block has in flight
     for vector, lane in places:
         last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"

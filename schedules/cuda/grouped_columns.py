@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, reader, step
+from ..common.nest_queries import extent, if_legal, reader
 from .row_threads import VECTOR_BYTES
 
 SIDE, THREADS, VECTORS_IN_FLIGHT = 64, 512, 4
@@ -78,12 +78,12 @@ def _grouped(
     """Groups of `width` rows, so many of them in a part and in a turn; a block has so many vectors side by side, and so
     many threads."""
     s = s.reorder(over, column) if s.loops(stage) != (over, column) else s
-    s, (group, row, *_) = step(s, "split", over, width, tail="peel")
+    s, (group, row, *_) = s.split(over, width, tail="peel").with_loops
     left = s.last.stages
     s = s.reorder(row, column, group)
     s = s.rfactor(stage, row)
     (rows,) = s.last.stages
-    s, (part, group) = step(s, "split", group, parts[0])
+    s, (part, group) = s.split(group, parts[0]).with_loops
     s = s.reorder(part, row, column, group)
     s = s.rfactor(rows, part)
     (partial,) = s.last.stages
@@ -99,13 +99,13 @@ def _vectors(
     `shape` is how many vectors it has side by side, its threads, and the groups that they take in a turn.
     """
     (part, row, column, group), (side, threads, together) = loops, shape
-    s, (flat,) = step(s, "fuse", row, column)
+    s, (flat,) = s.fuse(row, column).with_loops
     s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 1)
-    s, (flat, one) = step(s, "split", flat, width)
-    s, (block, lane) = step(s, "split", flat, side)
-    s, (_, inner) = step(s, "split", group, together)
+    s, (flat, one) = s.split(flat, width).with_loops
+    s, (block, lane) = s.split(flat, side).with_loops
+    s, (_, inner) = s.split(group, together).with_loops
     outer = s.loops(partial)[s.loops(partial).index(inner) - 1]
-    s, (some, thread) = step(s, "split", inner, threads // side)
+    s, (some, thread) = s.split(inner, threads // side).with_loops
     s = s.reorder(outer, some, thread, one)
     s = s.cache_write(partial, "local", lane)
     (fold,) = s.last.stages
@@ -115,7 +115,7 @@ def _vectors(
     s = s.bind(thread, "threadIdx.y").unroll(one).unroll(some)
     s = if_legal(s, "partition", outer)
     s = s.vectorize(s.loops(partial)[-1]).bind(lane, "threadIdx.x")
-    s, (block,) = step(s, "fuse", part, block)
+    s, (block,) = s.fuse(part, block).with_loops
     return s.bind(block, "blockIdx.x")
 
 
@@ -136,11 +136,11 @@ def _join_rest(s: lp.Schedule, stage: str, left: Sequence[str]) -> lp.Schedule:
 def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str], shape: tuple[int, int]) -> lp.Schedule:
     """Threads side by side for columns, and for each column a few that fold the parts of the `rows` of a group."""
     side, fold = shape
-    s, (block, column) = step(s, "split", s.loops(stage)[0], side)
+    s, (block, column) = s.split(s.loops(stage)[0], side).with_loops
     s = s.compute_at(rows, column).simplify(column, drop_unit_loops=True)
     part, row = s.loops(rows)[-2:]
-    s, (_, inner) = step(s, "split", part, fold * BATCH)
-    s, (some, thread) = step(s, "split", inner, fold)
+    s, (_, inner) = s.split(part, fold * BATCH).with_loops
+    s, (some, thread) = s.split(inner, fold).with_loops
     s = s.bind(thread, "threadIdx.y").unroll(some).unroll(row)
     s = s.set_scope(next(t.buffer for t in s.accesses(rows) if t.write), "local")
     for x in (stage, *left):

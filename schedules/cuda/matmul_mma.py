@@ -14,7 +14,7 @@ from math import gcd
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, extent, fused, if_legal, made_by, reader, step
+from ..common.nest_queries import batched, extent, fused, if_legal, reader
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, WARP_LANES, COPY_VECTOR = 16, 8, 32, 8
@@ -96,8 +96,8 @@ def matmul_mma(
         )
     batch, row, column = _loops_of(s, stage, out, c)
     s = s.reorder(*batch, row, column)
-    s, (bi, i) = step(s, "split", row, block[0])
-    s, (bj, j) = step(s, "split", column, block[1])
+    s, (bi, i) = s.split(row, block[0]).with_loops
+    s, (bj, j) = s.split(column, block[1]).with_loops
     s = s.reorder(bi, bj, i, j)
     s = _staged(s, out, bj, i, j, block, warps) if staged else _in_warps(s, i, j, block, warps)
     s, at = tiles(s, bi, bj, group, blocks)
@@ -153,21 +153,21 @@ def tiles(
     """
     if group == 1 and blocks is None:
         return s.bind(row, "blockIdx.y").bind(column, "blockIdx.x"), column
-    s, (band, inner) = step(s, "split", row, group)
+    s, (band, inner) = s.split(row, group).with_loops
     s = s.reorder(band, column, inner)
-    s, (tile,) = step(s, "fuse", band, column)
-    s, (tile,) = step(s, "fuse", tile, inner)
+    s, (tile,) = s.fuse(band, column).with_loops
+    s, (tile,) = s.fuse(tile, inner).with_loops
     if blocks is None:
         return s.bind(tile, "blockIdx.x"), tile
     s, tile = fused(s, (*batch, tile))
-    s, (turn, block) = step(s, "split", tile, blocks)
+    s, (turn, block) = s.split(tile, blocks).with_loops
     return s.reorder(block, turn).bind(block, "blockIdx.x"), turn
 
 
 def _in_warps(s: lp.Schedule, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]) -> lp.Schedule:
     """Each warp its part of a tile, rows by warp.y and columns by warp.x."""
-    s, (wi, ii) = step(s, "split", i, block[0] // warps[0], tail="exact")
-    s, (wj, jj) = step(s, "split", j, block[1] // warps[1], tail="exact")
+    s, (wi, ii) = s.split(i, block[0] // warps[0], tail="exact").with_loops
+    s, (wj, jj) = s.split(j, block[1] // warps[1], tail="exact").with_loops
     return s.reorder(wi, wj, ii, jj).bind(wi, "warp.y").bind(wj, "warp.x")
 
 
@@ -175,7 +175,7 @@ def _staged(
     s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
 ) -> lp.Schedule:
     """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
-    s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    s, tile = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at).with_stage
     i, j = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
@@ -197,13 +197,13 @@ def _sums(
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
     *_, i, j, k = s.loops(stage)
-    s, (ko, kk) = step(s, "split", k, depth)
+    s, (ko, kk) = s.split(k, depth).with_loops
     stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
-    s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
-    s, (wi, ii) = step(s, "split", i, block[0] // warps[0])  # fewer rows or columns than that are filled up by `pad`
-    s, (wj, jj) = step(s, "split", j, block[1] // warps[1])
-    s, (ti, i) = step(s, "split", ii, ROWS)
-    s, (tj, j) = step(s, "split", jj, COLUMNS)
+    s, (ki, k) = s.split(kk, unit.depth, tail="exact").with_loops
+    s, (wi, ii) = s.split(i, block[0] // warps[0]).with_loops  # fewer rows or columns than that are filled up by `pad`
+    s, (wj, jj) = s.split(j, block[1] // warps[1]).with_loops
+    s, (ti, i) = s.split(ii, ROWS).with_loops
+    s, (tj, j) = s.split(jj, COLUMNS).with_loops
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
     s = s.unroll(ti).unroll(tj)
     s, copies = _whole_copies(s, stage) if whole and not _is_whole(s, stage) else (s, [])
@@ -212,7 +212,7 @@ def _sums(
     for operand in c:
         raw = near and operand is c[1]
         if raw:
-            s, tile = made_by(s, "cache_read", stage, operand.buffer, "fragment", ki)
+            s, tile = s.cache_read(stage, operand.buffer, "fragment", ki).with_stage
         else:
             s, tile = shared_tile(s, stage, operand, ko)
         tiles.append(tile)
@@ -232,7 +232,7 @@ def _sums(
             continue
         s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
         s = copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
-        s, mine = made_by(s, "cache_read", stage, tile, "fragment", ki)
+        s, mine = s.cache_read(stage, tile, "fragment", ki).with_stage
         s = load_fragments(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
     s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
     if ahead:
@@ -246,7 +246,7 @@ def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int
     """What the fragment `made` is computed from, as it lies, in shared memory: a tile of what there is most of."""
     reads = [t for t in s.accesses(made) if not t.write]
     source = max(reads, key=lambda t: (sum(not t.invariant(x) for x in s.loops(made)), -t.dtype.bytes))
-    s, tile = made_by(s, "cache_read", made, source.buffer, "shared", at)
+    s, tile = s.cache_read(made, source.buffer, "shared", at).with_stage
     width = extent(s, s.loops(tile)[-1])
     vector = 16 // source.dtype.bytes
     if width is None or width % vector:
@@ -275,7 +275,7 @@ def _whole_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
 def _in_tiles(s: lp.Schedule, stage: str, operands: Sequence[Operand]) -> tuple[lp.Schedule, list[str]]:
     copies: list[str] = []
     for operand in operands:
-        s, copy = made_by(s, "cache_read", stage, operand.buffer, "global", None)
+        s, copy = s.cache_read(stage, operand.buffer, "global", None).with_stage
         copies.append(copy)
     return s, copies
 
@@ -294,8 +294,8 @@ def both_whole(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _fragment_copies(s: lp.Schedule, copy: str) -> lp.Schedule:
     """The copy of a whole operand, a vector for each thread."""
     s, loop = fused(s, s.loops(copy))
-    s, (loop, element) = step(s, "split", loop, COPY_VECTOR, tail="exact")
-    s, (block, thread) = step(s, "split", loop, 256)
+    s, (loop, element) = s.split(loop, COPY_VECTOR, tail="exact").with_loops
+    s, (block, thread) = s.split(loop, 256).with_loops
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x").vectorize(element)
 
 
@@ -325,7 +325,7 @@ def shared_tile(s: lp.Schedule, stage: str, operand: Operand, at: str) -> tuple[
     Dimensions of the operand that count its rows together, as heads and their elements do, are one in the matrix; the
     copy has loops over those in which it is a box around the two of a matrix.
     """
-    s, tile = made_by(s, "cache_read", stage, operand.buffer, "shared", at=at)
+    s, tile = s.cache_read(stage, operand.buffer, "shared", at=at).with_stage
     (written,) = (t for t in s.accesses(tile) if t.write)
     rank = written.text.count(",") + 1
     if rank > 2:
@@ -348,11 +348,11 @@ def copy_by_warps(
     whole, vector = vector, aligned_vector(s, copy, vector)
     if instruction is not None and vector < whole:
         instruction += f"x{vector}"
-    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, element) = step(s, "split", flat, vector, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, WARP_LANES, tail="exact")
-    s, (flat, x) = step(s, "split", flat, warps[1])  # where there is too little for all, some have none
-    s, (turn, y) = step(s, "split", flat, warps[0])
+    s, (flat,) = s.fuse(*s.loops(copy)[-2:]).with_loops
+    s, (flat, element) = s.split(flat, vector, tail="exact").with_loops
+    s, (flat, lane) = s.split(flat, WARP_LANES, tail="exact").with_loops
+    s, (flat, x) = s.split(flat, warps[1]).with_loops  # where there is too little for all, some have none
+    s, (turn, y) = s.split(flat, warps[0]).with_loops
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)
     return vectors(s, element, instruction)
 
@@ -384,13 +384,13 @@ def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | Non
     """`vector` as one that copies and one that fills up with zeros, where it is one of the two as a whole."""
     if s.why("specialize", vector) is not None:
         return None
-    t, (filling,) = step(s, "specialize", vector)
+    t, (filling,) = s.specialize(vector).with_loops
     return None if t.why("specialize", vector) is None else (t, filling)
 
 
 def load_fragments(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
     """The copy of a part by one `ldmatrix` for each 16 x `wide` of it."""
     x, y = s.loops(copy)[-2:]
-    s, (to, x) = step(s, "split", x, ROWS, tail="exact")
-    s, (uo, y) = step(s, "split", y, wide, tail="exact")
+    s, (to, x) = s.split(x, ROWS, tail="exact").with_loops
+    s, (uo, y) = s.split(y, wide, tail="exact").with_loops
     return s.reorder(to, uo, x, y).unroll(to).unroll(uo).tensorize(x, instruction)

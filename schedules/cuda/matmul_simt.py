@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, extent, if_legal, made_by, step
+from ..common.nest_queries import batched, extent, if_legal
 from ..common.transpose import transpose
 from .matmul_mma import copy_by_warps
 
@@ -54,21 +54,21 @@ def matmul_simt(
     if any(t.dtype.bytes != VECTOR for t in s.accesses(stage)):
         raise lp.ScheduleError(f"{stage} folds elements of other than 4 bytes, of which four make a vector")
     warps = (block[0] // (DOWN * part[0]), block[1] // (ACROSS * part[1]))
-    s, (bi, i) = step(s, "split", c.row, block[0])
-    s, (bj, j) = step(s, "split", c.column, block[1])
-    s, (ko, k) = step(s, "split", c.reduced, depth)
+    s, (bi, i) = s.split(c.row, block[0]).with_loops
+    s, (bj, j) = s.split(c.column, block[1]).with_loops
+    s, (ko, k) = s.split(c.reduced, depth).with_loops
     stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
-    s, (kv, k) = step(s, "split", k, VECTOR, tail="exact")
+    s, (kv, k) = s.split(k, VECTOR, tail="exact").with_loops
     s = s.reorder(*c.batch, bi, bj, ko, kv, k, i, j).bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
     s = batched(s, c.batch)
-    s, inner = made_by(s, "cache_write", stage, "local", at=bj)
+    s, inner = s.cache_write(stage, "local", at=bj).with_stage
     *_, i, j = s.loops(stage)
     apart = (c.left.along, c.right.along)
     s = _parts(s, (i, j), part, apart, ())
     *_, kv, k, i, j = s.loops(inner)
     copies: list[str] = []
     for operand in (c.left, c.right):
-        s, copy = made_by(s, "cache_read", inner, operand.buffer, "shared", at=ko)
+        s, copy = s.cache_read(inner, operand.buffer, "shared", at=ko).with_stage
         copies.append(copy)
     for name in within:
         s = if_legal(s, "compute_inline", name)
@@ -81,10 +81,10 @@ def matmul_simt(
             s = _copy_elements(s, copy, block[n], runs[n], warps, stages)
     *_, i2, j2, _, _, _ = s.loops(inner)
     for copy, at in zip(copies, (i2, j2), strict=True):
-        s, mine = made_by(s, "cache_read", inner, copy, "local", at=at)
+        s, mine = s.cache_read(inner, copy, "local", at=at).with_stage
         *_, x, y = s.loops(mine)
         s = s.unroll(x).vectorize(y)
-    s, (_, kv) = step(s, "split", kv, piece // VECTOR, tail="exact") if piece < depth else (s, ("", kv))
+    s, (_, kv) = s.split(kv, piece // VECTOR, tail="exact").with_loops if piece < depth else (s, ("", kv))
     s = s.unroll(kv).unroll(k)
     return s.pipeline(ko, stages=stages) if stages > 1 else s
 
@@ -93,7 +93,7 @@ def _transposed_copies(s: lp.Schedule, c: Contraction) -> lp.Schedule:
     """Copies of the operands whose rows run along the reduced loop, the other loop along theirs."""
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if operand.along:
-            s, copy = made_by(s, "reindex", c.stage, operand.buffer, *c.batch, c.reduced, loop)
+            s, copy = s.reindex(c.stage, operand.buffer, *c.batch, c.reduced, loop).with_stage
             s = transpose(s, copy)
     return s
 
@@ -107,13 +107,13 @@ def _parts(
     """
     names: list[tuple[str, str, str, str]] = []
     for loop, own, lanes, far in zip(tile, part, (DOWN, ACROSS), apart, strict=True):
-        s, (warp, x) = step(s, "split", loop, lanes * own, tail="exact")
-        s, (square, x) = step(s, "split", x, lanes * VECTOR, tail="exact")
-        s, (outer, inner) = step(s, "split", x, lanes if far else VECTOR, tail="exact")
+        s, (warp, x) = s.split(loop, lanes * own, tail="exact").with_loops
+        s, (square, x) = s.split(x, lanes * VECTOR, tail="exact").with_loops
+        s, (outer, inner) = s.split(x, lanes if far else VECTOR, tail="exact").with_loops
         names.append((warp, square, *((inner, outer) if far else (outer, inner))))
     (wi, si, li, ei), (wj, sj, lj, ej) = names
     s = s.reorder(wi, wj, li, lj, *steps[:1], si, sj, *steps[1:], ei, ej)
-    s, (lane,) = step(s, "fuse", li, lj)
+    s, (lane,) = s.fuse(li, lj).with_loops
     s = s.bind(wi, "warp.y").bind(wj, "warp.x").bind(lane, "lane")
     s = s.unroll(si).unroll(sj).unroll(ei)
     return s.unroll(ej) if steps or apart[1] else s.vectorize(ej)
@@ -141,21 +141,21 @@ def _copy_elements(
     k, x = s.loops(copy)[-2:]
     if along:
         s = s.set_layout(copy, f"lambda k, x: k * {width + VECTOR} + x")
-        s, (k, below) = step(s, "split", k, RUN, tail="exact")
-        s, (x, side) = step(s, "split", x, LANES // RUN, tail="exact")
-        s, (below, element) = step(s, "split", below, 1)
+        s, (k, below) = s.split(k, RUN, tail="exact").with_loops
+        s, (x, side) = s.split(x, LANES // RUN, tail="exact").with_loops
+        s, (below, element) = s.split(below, 1).with_loops
         s = s.reorder(k, x, side, below, element)
-        s, (lane,) = step(s, "fuse", side, below)
+        s, (lane,) = s.fuse(side, below).with_loops
     else:
-        s, (x, lane) = step(s, "split", x, LANES, tail="exact")
-        s, (lane, element) = step(s, "split", lane, 1)
-    s, (flat,) = step(s, "fuse", k, x)
-    s, (flat, across) = step(s, "split", flat, warps[1])
-    s, (turn, down) = step(s, "split", flat, warps[0])
+        s, (x, lane) = s.split(x, LANES, tail="exact").with_loops
+        s, (lane, element) = s.split(lane, 1).with_loops
+    s, (flat,) = s.fuse(k, x).with_loops
+    s, (flat, across) = s.split(flat, warps[1]).with_loops
+    s, (turn, down) = s.split(flat, warps[0]).with_loops
     s = s.bind(down, "warp.y").bind(across, "warp.x").bind(lane, "lane").unroll(turn)
     if stages == 1:
         return s.unroll(element)
     if s.why("specialize", element) is None:  # zeros of a border are stored
-        s, (filling,) = step(s, "specialize", element)
+        s, (filling,) = s.specialize(element).with_loops
         s = s.unroll(filling)
     return s.tensorize(element, "cp_async_f32x1")

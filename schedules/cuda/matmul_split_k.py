@@ -11,7 +11,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import extent, free_loops, made_by, one_nest, reader, step
+from ..common.nest_queries import extent, free_loops, one_nest, reader
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
@@ -52,9 +52,9 @@ def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Sc
         raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
     exact = length % (parts * depth) == 0
     each = length // parts if exact else -(-length // (parts * depth)) * depth
-    s, (part, _) = step(s, "split", c.reduced, each, **({"tail": "exact"} if exact else {}))
+    s, (part, _) = s.split(c.reduced, each, tail="exact" if exact else "guard").with_loops
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
-    s, partial = made_by(s.reorder(part, *free), "rfactor", stage, part)
+    s, partial = s.reorder(part, *free).rfactor(stage, part).with_stage
     own = s.loops(stage)
     return s.reorder(*own[1:], own[0]), partial
 

@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import extent, reader, step
+from ..common.nest_queries import extent, reader
 from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
@@ -87,7 +87,7 @@ def _in_parts(
     (dtype,) = {t.dtype for t in s.accesses(stage) if t.buffer == c.left.buffer}
     unit, across = UNITS[dtype.name], (extent(s, c.column) or 0) // block[1]
     s, tile = _tiles(s, stage, block)
-    s, (ko, kk) = step(s, "split", c.reduced, unit.piece, tail="exact")
+    s, (ko, kk) = s.split(c.reduced, unit.piece, tail="exact").with_loops
     i, j = (x for x in s.loops(stage) if x not in (tile, ko, kk))
     s = s.reorder(tile, ko, i, j, kk).stream_k(stage, tile, ko, parts)
     (partial,) = (x for x in s.stages if x.startswith(f"{stage}_sk"))
@@ -105,10 +105,10 @@ def _tiles(s: lp.Schedule, stage: str, block: tuple[int, int]) -> tuple[lp.Sched
     """`stage` in tiles, which one loop counts."""
     over = s.reduced(stage)
     row, column = (x for x in s.loops(stage) if x not in over)
-    s, (bi, i) = step(s, "split", row, block[0], tail="exact")
-    s, (bj, j) = step(s, "split", column, block[1], tail="exact")
+    s, (bi, i) = s.split(row, block[0], tail="exact").with_loops
+    s, (bj, j) = s.split(column, block[1], tail="exact").with_loops
     s = s.reorder(bi, bj, i, j, *over)
-    s, (tile,) = step(s, "fuse", bi, bj)
+    s, (tile,) = s.fuse(bi, bj).with_loops
     return s, tile
 
 
@@ -117,11 +117,11 @@ def _added(s: lp.Schedule, stage: str, partial: str, out: str, block: tuple[int,
     if extent(s, s.loops(stage)[0]) != across:  # rows and columns of tiles
         s = s.split(s.loops(stage)[0], across, tail="exact")
     row, column = s.loops(out)
-    s, (bi, i) = step(s, "split", row, block[0], tail="exact")
-    s, (bj, j) = step(s, "split", column, block[1], tail="exact")
+    s, (bi, i) = s.split(row, block[0], tail="exact").with_loops
+    s, (bj, j) = s.split(column, block[1], tail="exact").with_loops
     s = s.reorder(bi, bj, i, j).compute_at(stage, bj).simplify(bj, drop_unit_loops=True)
-    s, (j, element) = step(s, "split", j, VECTOR, tail="exact")
-    s, (i, thread) = step(s, "split", i, min(block[0], BLOCK_THREADS * VECTOR // block[1]), tail="exact")
+    s, (j, element) = s.split(j, VECTOR, tail="exact").with_loops
+    s, (i, thread) = s.split(i, min(block[0], BLOCK_THREADS * VECTOR // block[1]), tail="exact").with_loops
     s = s.compute_at(stage, j).set_scope(stage, "local")
     s = s.bind(bi, "blockIdx.z").bind(i, "blockIdx.x")
     s = s.bind(bj, "blockIdx.y") if across > 1 else s

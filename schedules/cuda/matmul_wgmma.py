@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal, iterations, made_by, step
+from ..common.nest_queries import batched, extent, if_legal, iterations
 from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tiles, vectors
 from .tma_store import result_bytes, store_boxes, tile_of_results
 
@@ -133,8 +133,8 @@ def matmul_wgmma(
     whole_vectors = (extent(s, column) or COPY_VECTOR) % COPY_VECTOR == 0
     group = group or _band(extent(s, row), block[0])
     large = min(block) >= LARGE_TILE and stages != 1 and not whole and _boxed(s, c)
-    s, (bi, i) = step(s, "split", row, block[0])
-    s, (bj, j) = step(s, "split", column, block[1])
+    s, (bi, i) = s.split(row, block[0]).with_loops
+    s, (bj, j) = s.split(column, block[1]).with_loops
     s = s.reorder(bi, bj, i, j)
     there = iterations(s, (*batch, bi, bj)) or 0
     roles = large and there > 0 if roles is None else roles
@@ -177,25 +177,25 @@ def _clustered(
     s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, cluster: int, alternate: bool
 ) -> tuple[lp.Schedule, str]:
     """As `matmul_mma.tiles`, with `cluster` tiles below one another for the blocks of a cluster."""
-    s, (band, inner) = step(s, "split", row, group)
-    s, (inner, rank) = step(s, "split", inner, cluster, tail="exact")
+    s, (band, inner) = s.split(row, group).with_loops
+    s, (inner, rank) = s.split(inner, cluster, tail="exact").with_loops
     s = s.reorder(band, column, inner, rank)
-    s, (tile,) = step(s, "fuse", band, column)
-    s, (tile,) = step(s, "fuse", tile, inner)
+    s, (tile,) = s.fuse(band, column).with_loops
+    s, (tile,) = s.fuse(tile, inner).with_loops
     if blocks is None:
         return s.bind(tile, "blockIdx.x").bind(rank, "cluster"), rank
-    s, (turn, tile) = step(s, "split", tile, blocks // cluster)
+    s, (turn, tile) = s.split(tile, blocks // cluster).with_loops
     s = s.reorder(tile, rank, turn).bind(tile, "blockIdx.x")
     s = s.bind(rank, "cluster") if cluster > 1 else s
     if not alternate:
         return s, turn
-    s, (turn, mine) = step(s, "split", turn, 2)
+    s, (turn, mine) = s.split(turn, 2).with_loops
     return s, mine
 
 
 def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     """The nest of loop `rows` by warpgroups, each of as many rows as a product has."""
-    s, (warpgroup, _) = step(s, "split", rows, ROWS)
+    s, (warpgroup, _) = s.split(rows, ROWS).with_loops
     return s.bind(warpgroup, "warpgroup")
 
 
@@ -211,14 +211,14 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     s = copy_by_threads(s, copy, block[0] // ROWS, None)
     rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
     if (count := extent(s, rows)) is not None and count > ROWS_AT_ONCE and count % ROWS_AT_ONCE == 0:
-        s, (_, rows) = step(s, "split", rows, ROWS_AT_ONCE, tail="exact")
+        s, (_, rows) = s.split(rows, ROWS_AT_ONCE, tail="exact").with_loops
     return s.unroll(rows) if extent(s, rows) is not None else s
 
 
 def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
     """`_results` of a tile whose rows are several loops of the output, counted together."""
     i, j = s.loops(out)[-2:]
-    s, tile = made_by(s, "reindex", out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at)
+    s, tile = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at).with_stage
     rows, _ = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
@@ -227,9 +227,9 @@ def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Sch
 def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
     """The copy of a tile, a row for each warp, whose lanes have neighbouring elements."""
     x, y = s.loops(copy)[-2:]
-    s, (x, warp) = step(s, "split", x, WARPS)
-    s, (x, warpgroup) = step(s, "split", x, groups)
-    s, (y, lane) = step(s, "split", y, WARP_LANES)
+    s, (x, warp) = s.split(x, WARPS).with_loops
+    s, (x, warpgroup) = s.split(x, groups).with_loops
+    s, (y, lane) = s.split(y, WARP_LANES).with_loops
     s = s.reorder(x, warpgroup, warp, y, lane)
     return s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane").unroll(y)
 
@@ -248,7 +248,7 @@ def _sums(
     within: tuple[str, ...],
 ) -> lp.Schedule:
     """The tile of sums: copies to shared memory, and the products."""
-    s, (_, _) = step(s, "split", s.loops(stage)[-1], depth)
+    s, (_, _) = s.split(s.loops(stage)[-1], depth).with_loops
     *_, i, j, ko, kk = s.loops(stage)
     return steps(s.reorder(ko, i, j, kk), stage, block, unit, stages, whole, roles, cluster, alternate, within)
 
@@ -269,8 +269,8 @@ def steps(
     and the products."""
     *_, ko, i, j, kk = s.loops(stage)
     depth = extent(s, kk) or 0
-    s, (ki, k) = step(s, "split", kk, unit.depth, tail="exact")
-    s, (wi, i) = step(s, "split", i, ROWS)  # fewer rows than that are filled up with zeros by `pad`
+    s, (ki, k) = s.split(kk, unit.depth, tail="exact").with_loops
+    s, (wi, i) = s.split(i, ROWS).with_loops  # fewer rows than that are filled up with zeros by `pad`
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
     s = s.unroll(wi) if alternate else s.bind(wi, "warpgroup")
     s = both_whole(s, stage) if whole else s
@@ -307,8 +307,8 @@ def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
     s = _shared(s, copy, cluster, unit.piece) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
-    s, (piece, y) = step(s, "split", y, unit.piece, tail="exact")
-    s, (part, x) = step(s, "split", x, high := min(extent(s, x) or BOX, BOX), tail="exact")
+    s, (piece, y) = s.split(y, unit.piece, tail="exact").with_loops
+    s, (part, x) = s.split(x, high := min(extent(s, x) or BOX, BOX), tail="exact").with_loops
     s = s.reorder(piece, part, x, y).unroll(piece).unroll(part)
     box = f"tma_load_{high}x{unit.piece}_{unit.short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
@@ -320,7 +320,7 @@ def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     for loop, least in ((y, piece), (x, COPY_VECTOR)):
         size = (extent(s, loop) or 0) // cluster
         if size and size % least == 0:
-            parted, (share, inner) = step(s, "split", loop, size, tail="exact")
+            parted, (share, inner) = s.split(loop, size, tail="exact").with_loops
             parted = parted.reorder(share, x, inner) if loop == y else parted
             if parted.why("multicast", share) is None:
                 return parted.multicast(share)
@@ -332,10 +332,10 @@ def copy_by_threads(
 ) -> lp.Schedule:
     """The copy of a tile by all threads, a vector each at a time, perhaps by an instruction; vectors of a border are
     `filled` with zeros, each as a whole."""
-    s, (flat,) = step(s, "fuse", *s.loops(copy)[-2:])
-    s, (flat, element) = step(s, "split", flat, vector, tail="exact")
-    s, (flat, lane) = step(s, "split", flat, WARP_LANES)
-    s, (flat, warp) = step(s, "split", flat, WARPS)
-    s, (_, warpgroup) = step(s, "split", flat, groups)
+    s, (flat,) = s.fuse(*s.loops(copy)[-2:]).with_loops
+    s, (flat, element) = s.split(flat, vector, tail="exact").with_loops
+    s, (flat, lane) = s.split(flat, WARP_LANES).with_loops
+    s, (flat, warp) = s.split(flat, WARPS).with_loops
+    s, (_, warpgroup) = s.split(flat, groups).with_loops
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")
     return vectors(s, element, instruction, filled=filled)

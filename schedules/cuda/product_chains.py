@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
-from ..common.nest_queries import batched, extent, if_legal, is_guarded, step
+from ..common.nest_queries import batched, extent, if_legal, is_guarded
 from ..common.product_chains import Chain, blocked, factored, float_of_16_bits, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
@@ -270,7 +270,7 @@ def _product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str,
     i, j, *steps, k = inside(s, c.stage, block, outer)
     width = extent(s, j)
     if not steps:
-        s, (*steps, k) = step(s, "split", k, unit.depth, tail="exact")
-    s, (group, i) = step(s, "split", i, GROUP_ROWS, tail="exact")
+        s, (*steps, k) = s.split(k, unit.depth, tail="exact").with_loops
+    s, (group, i) = s.split(i, GROUP_ROWS, tail="exact").with_loops
     s = s.reorder(group, *steps, i, j, k).bind(group, "warpgroup").unroll(steps[0])
     return s.tensorize(i, f"wgmma_m64n{width}k{unit.depth}_{unit.name}{kind}{'_bt' if c.right.along else ''}")

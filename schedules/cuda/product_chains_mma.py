@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal, made_by, step
+from ..common.nest_queries import batched, extent, if_legal
 from ..common.product_chains import Chain, factored, float_of_16_bits
 from .matmul_mma import COLUMNS, ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
 from .product_chains import in_few_operations, in_one_loop, in_registers, inside
@@ -62,7 +62,7 @@ def _in_warp_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int,
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS, {left: HELD_POWERS})
     for stage in s.stages:
         if stage not in (*products, *tiles):
-            s, (warp, _) = step(s, "split", inside(s, stage, block, outer)[0], ROWS, tail="exact")
+            s, (warp, _) = s.split(inside(s, stage, block, outer)[0], ROWS, tail="exact").with_loops
             s = s.bind(warp, "warp.y")
     s = _warp_product(s, c.first, unit, block, outer)
     s = _warp_product(s, c.second, unit, block, outer)
@@ -78,14 +78,14 @@ def _warp_product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer:
     """A product by warps, each of its rows; operands in shared memory go to registers for each step."""
     i, j, *steps, k = inside(s, c.stage, block, outer)
     if not steps:
-        s, (*steps, k) = step(s, "split", k, unit.depth, tail="exact")
-    s, (warp, i) = step(s, "split", i, ROWS, tail="exact")
-    s, (columns, j) = step(s, "split", j, COLUMNS, tail="exact")
+        s, (*steps, k) = s.split(k, unit.depth, tail="exact").with_loops
+    s, (warp, i) = s.split(i, ROWS, tail="exact").with_loops
+    s, (columns, j) = s.split(j, COLUMNS, tail="exact").with_loops
     s = s.reorder(warp, *steps, columns, i, j, k).bind(warp, "warp.y").unroll(columns)
     for t in [t for t in s.accesses(c.stage) if not t.write]:
         if s.buffer(t.buffer).scope == "shared":
             kind = ("a" if t.invariant(columns) else "b") + ("t" if t.contiguous(k) != t.invariant(columns) else "")
-            s, mine = made_by(s, "cache_read", c.stage, t.buffer, "fragment", steps[0])
+            s, mine = s.cache_read(c.stage, t.buffer, "fragment", steps[0]).with_stage
             s = _aligned(s, mine)
             s = load_fragments(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth)
     s = s.tensorize(i, f"{unit.product}{'_bt' if c.right.along else ''}")

@@ -16,7 +16,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, step
+from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
     LONGEST,
@@ -141,7 +141,7 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
     for whole, part in versions:
         if s.why("specialize", column, whole) is not None:
             break
-        t, others = step(s, "specialize", column, whole)
+        t, others = s.specialize(column, whole).with_loops
         other = next(x for x in t.last.stages if t.reduced(x))
         t = _split_stage(t, column, stage)
         made = grouped(t, stage, column, over) if part is None else reduction(t, stage, threads=threads, chunk=part)
@@ -237,7 +237,7 @@ def _in_two(
 ) -> lp.Schedule:  # fmt: skip
     """Parts of the innermost reduced loop folded by blocks of their own, and what they give by a second kernel."""
     length = lp.text(s.loop(over[-1]).extent)
-    s, (part, inner) = step(s, "split", over[-1], size)
+    s, (part, inner) = s.split(over[-1], size).with_loops
     s = s.reorder(part, *rows, *((column,) if column else ()), *over[:-1], inner)
     s = s.rfactor(stage, part)
     (partial,) = s.last.stages
@@ -260,8 +260,8 @@ def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -
     """
     length, together = lp.text(s.loop(loop).extent), threads * width * THREAD_STEPS
     blocks = BLOCK_ROUNDS * lp.machine().processors
-    s, (turn, rest) = step(s, "split", loop, blocks * together)
-    s, (part, rest) = step(s, "split", rest, together)
+    s, (turn, rest) = s.split(loop, blocks * together).with_loops
+    s, (part, rest) = s.split(rest, together).with_loops
     s = s.reorder(part, turn, rest)
     s = s.rfactor(stage, part)
     (partial,) = s.last.stages
@@ -300,10 +300,10 @@ def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.
     after = reader(s, stage)
     others = after is not None and len(s.loops(after)) == 1 and not s.reduced(after) and s.loops(stage)[0] == column
     if after is not None and others and s.why("reverse_compute_at", after, column) is not None:
-        t, (block, _) = step(s, "split", s.loops(after)[0], together)
+        t, (block, _) = s.split(s.loops(after)[0], together).with_loops
         if t.why("compute_at", stage, block) is None:
             return t.compute_at(stage, block), (block, column)
-    return step(s, "split", column, together)
+    return s.split(column, together).with_loops
 
 
 def _rows(
@@ -324,10 +324,10 @@ def _rows(
         inside = f"{aligned}1 <= {length} and {length} <= {most}"
         if s.why("specialize", rows[0], inside) is not None:
             break
-        s, others = step(s, "specialize", rows[0], inside)
+        s, others = s.specialize(rows[0], inside).with_loops
         (other,) = s.last.stages
-        s, (pieces, *lane) = step(s, "split", over[-1], width) if width > 1 else (s, (over[-1],))
-        s, (one, piece) = step(s, "split", pieces, most // width)
+        s, (pieces, *lane) = s.split(over[-1], width).with_loops if width > 1 else (s, (over[-1],))
+        s, (one, piece) = s.split(pieces, most // width).with_loops
         s = _rows_of(s, stage, rows, (one, piece, *lane), threads, None, kept=True)
         stage, rows, over = other, others[: len(rows)], others[len(rows) :]
     return _rows_of(s, stage, rows, over, threads, whole)
@@ -363,7 +363,7 @@ def _rows_of(
         return s
     block = rows[-1]
     if lanes <= WARP and not whole:
-        s, (block, row) = step(s, "split", block, max(1, threads // 2 // lanes))
+        s, (block, row) = s.split(block, max(1, threads // 2 // lanes)).with_loops
         s = s.bind(row, "threadIdx.y")
     s, blocks = _merged(s, (*rows[:-1], block))
     return s.bind(blocks[-1], "blockIdx.x")
@@ -389,17 +389,17 @@ def _columns(
     inputs, known = _inputs(s, stage), whole is None and extent(s, over[-1]) is not None
     width = vector(s, {stage: column}, inputs)
     s, (block, part) = _placed(s, stage, column, side * width)
-    s, (lane, one) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
-    s, (turn, inner) = step(
-        s, "split", over[-1], threads // side * (ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD)
-    )
-    s, (some, row) = step(s, "split", inner, threads // side)
+    s, (lane, one) = s.split(part, width).with_loops if width > 1 else (s, (part, ""))
+    s, (turn, inner) = s.split(
+        over[-1], threads // side * (ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD)
+    ).with_loops
+    s, (some, row) = s.split(inner, threads // side).with_loops
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
     s, fold = _results_in_registers(s, stage, lane)
     nests: list[tuple[str, ...]] = [(fold, turn, some, row, one)]
     if one and whole is not None and s.why("specialize", turn, whole) is None:
-        s, others = step(s, "specialize", turn, whole)
+        s, others = s.specialize(turn, whole).with_loops
         (other,) = s.last.stages
         s = s.simplify(turn)
         nests.append((other, *others))
@@ -439,10 +439,10 @@ def _ahead(s: lp.Schedule, stage: str, buffer: str, turn: str, threads: int) -> 
     """
     if s.why("cache_read", stage, buffer, "local", turn) is not None:
         return None
-    s, (row, *lanes) = step(s, "cache_read", stage, buffer, "local", turn)
+    s, (row, *lanes) = s.cache_read(stage, buffer, "local", turn).with_loops
     if extent(s, row) is None:
         return None
-    s, (some, row) = step(s, "split", row, threads)
+    s, (some, row) = s.split(row, threads).with_loops
     s = s.bind(row, "threadIdx.y").unroll(some)
     for lane in lanes:
         s = if_legal(s, "vectorize", lane)
@@ -463,12 +463,12 @@ def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1
         return s
     length = extent(s, over[-1])
     if not rows and (length is None or length > chunk or len(over) > 1):
-        s, (part, inner) = step(s, "split", over[0], chunk if len(over) == 1 else OUTER)
+        s, (part, inner) = s.split(over[0], chunk if len(over) == 1 else OUTER).with_loops
         s = s.rfactor(stage, part)
         (stage,) = s.last.stages
         rows, over = (part,), (inner, *over[1:])
     tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
-    s, (_, lane, *_) = step(s, "split", s.loops(stage)[-1], lanes, tail=tail)
+    s, (_, lane, *_) = s.split(s.loops(stage)[-1], lanes, tail=tail).with_loops
     s = if_legal(s, "rfactor", stage, lane)
     s = if_legal(s, "vectorize", lane)
     return s.parallel(rows[0]) if rows and s.why("parallel", rows[0]) is None else s

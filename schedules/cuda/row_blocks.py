@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, iterations, step
+from ..common.nest_queries import extent, fused, iterations
 from ..common.view_loops import split_groups
 from .cheapest import cheapest
 from .row_threads import LONGEST, MAX_ROW_THREADS, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
@@ -71,7 +71,7 @@ def row_blocks(
         inside = f"{whole}1 <= {length} and {length} <= {most}{rest}"
         if s.why("specialize", row, inside) is not None:
             break
-        s, (other, *_) = step(s, "specialize", row, inside)
+        s, (other, *_) = s.specialize(row, inside).with_loops
         s = _of_length(s, row, most, width)
         s = blocks_of_rows(s, row, given, threads, rows, keep, least=1)
         row = other
@@ -105,7 +105,7 @@ def _one_row(s: lp.Schedule, out: str) -> tuple[lp.Schedule, str]:
     s, whole = fused(s, s.loops(out))
     if (size := extent(s, whole)) is None:
         raise lp.ScheduleError(f"{out} is one row, of a length that is not known")
-    s, (row, _) = step(s, "split", whole, size)
+    s, (row, _) = s.split(whole, size).with_loops
     return s, row
 
 
@@ -174,7 +174,7 @@ def _of_length(s: lp.Schedule, row: str, most: int, width: int) -> lp.Schedule:
     for stage in _stages(s, row):
         for loop in _inner(s, stage, row):
             if width > 1:
-                s, (loop, _) = step(s, "split", loop, width)
+                s, (loop, _) = s.split(loop, width).with_loops
             s = s.split(loop, most // width)
     return s
 
@@ -191,7 +191,7 @@ def blocks_of_rows(
     if lanes == WARP and s.why("split", row, rows, tail="exact") is not None:
         rows = 1  # a warp a block takes no guard, which would part what threads compute alike
     if rows > 1:
-        s, (block, row) = step(s, "split", row, rows)
+        s, (block, row) = s.split(row, rows).with_loops
     inside = {t.buffer for x in stages for t in s.accesses(x)} - given
     if keep:
         s = _inputs_in_registers(s, row, given, lanes, least)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, step
+from ..common.nest_queries import extent, fused, if_legal
 
 VECTOR_BYTES = 16
 SHARE_BYTES = 64
@@ -71,11 +71,11 @@ def spread_row(
         s, pieces = fused(s, inner[:-1])
     else:
         s, pieces = fused(s, inner)
-        s, (pieces, lane) = step(s, "split", pieces, width) if width > 1 else (s, (pieces, ""))
+        s, (pieces, lane) = s.split(pieces, width).with_loops if width > 1 else (s, (pieces, ""))
     guarded, size, turn = s.why("split", pieces, lanes, tail="exact") is not None, lp.text(s.loop(pieces).extent), ""
     if row is not None and extent(s, pieces) is None:
-        s, (turn, pieces) = step(s, "split", pieces, lanes * FLIGHT)
-    s, (outer, thread) = step(s, "split", pieces, lanes)
+        s, (turn, pieces) = s.split(pieces, lanes * FLIGHT).with_loops
+    s, (outer, thread) = s.split(pieces, lanes).with_loops
     if row is None:
         s = s.reorder(thread, outer)  # one block: what is around its threads would be the host's
     s = s.bind(thread, "threadIdx.x")
@@ -100,7 +100,7 @@ def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | 
     """What an iteration of `at` reads of `buffer`, moved into registers as a vector; whole where `inside` holds."""
     if s.why("cache_read", stage, buffer, "local", at) is not None:
         return s
-    t, copied = step(s, "cache_read", stage, buffer, "local", at)
+    t, copied = s.cache_read(stage, buffer, "local", at).with_loops
     if len(copied) != 1:
         return s
     if inside is not None and t.why("specialize", copied[0], inside) is None:

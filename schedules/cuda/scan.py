@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, step
+from ..common.nest_queries import extent, fused, if_legal
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
@@ -74,15 +74,15 @@ class Tile:
     def side_by_side(self, s: lp.Schedule, loops: Sequence[str], whole: str) -> lp.Schedule:
         """The loops of a copy by all threads, which have vectors side by side, where the block is a `whole` one."""
         s, flat = fused(s, loops)
-        s, (some, rest) = step(s, "split", flat, self.threads * self.lanes)
-        s, (thread, lane) = step(s, "split", rest, self.lanes)
+        s, (some, rest) = s.split(flat, self.threads * self.lanes).with_loops
+        s, (thread, lane) = s.split(rest, self.lanes).with_loops
         s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
         return if_legal(s, "specialize", some, whole)
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loop of a copy by one thread, a vector after the other."""
         for loop in loops:
-            s, (some, lane) = step(s, "split", loop, self.lanes)
+            s, (some, lane) = s.split(loop, self.lanes).with_loops
             s = if_legal(s, "vectorize", lane).unroll(some)
         return s
 
@@ -97,12 +97,12 @@ def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None
 def _sums(s: lp.Schedule, stage: str, source: str | None, tile: Tile, rows: int) -> lp.Schedule:
     """The sums of blocks, all of which are whole: threads side by side, each with a vector at a time."""
     block, inner = s.loops(stage)[-2:]
-    s, (pieces, lane) = step(s, "split", inner, tile.lanes)
-    s, (some, thread) = step(s, "split", pieces, max(1, tile.threads // rows))
-    s, (block, row) = step(s, "split", block, rows)
-    s, fold, _ = moved_copy(s, "cache_write", stage, "local", row)
+    s, (pieces, lane) = s.split(inner, tile.lanes).with_loops
+    s, (some, thread) = s.split(pieces, max(1, tile.threads // rows)).with_loops
+    s, (block, row) = s.split(block, rows).with_loops
+    s, fold, _ = moved_copy(s.cache_write(stage, "local", row))
     if source is not None:
-        s, _, moved = moved_copy(s, "cache_read", fold, source, "local", thread)
+        s, _, moved = moved_copy(s.cache_read(fold, source, "local", thread))
         s = tile.along(s, moved)
     s = s.bind(block, "blockIdx.x").bind(row, "threadIdx.y").bind(thread, "threadIdx.x")
     return s.unroll(lane).unroll(some)
@@ -112,8 +112,8 @@ def one_row(s: lp.Schedule, stage: str, sums: str | None, tile: Tile) -> lp.Sche
     """A row, as that of the blocks' `sums`, which one block scans, a tile after the other."""
     loop = s.loops(stage)[-1]
     length = lp.text(s.loop(loop).extent)
-    s, (chunk, _) = step(s, "split", loop, tile.width)
-    s, (chunk, one) = step(s, "split", chunk, 1)
+    s, (chunk, _) = s.split(loop, tile.width).with_loops
+    s, (chunk, one) = s.split(chunk, 1).with_loops
     s = s.reorder(one, chunk)
     return block_scan(s, stage, sums, chunk, length, tile).bind(one, "blockIdx.x")
 
@@ -126,17 +126,17 @@ def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, lengt
     (part, one), thread, row = s.loops(parts)[-2:], s.loops(stage)[-2], s.loops(ends)[-1]
     going, tiles = stage, list[str]()
     if source is not None and s.why("cache_read", (parts, stage), source, "shared", block) is None:
-        s, copy, moved = moved_copy(s, "cache_read", (parts, stage), source, "shared", block)
+        s, copy, moved = moved_copy(s.cache_read((parts, stage), source, "shared", block))
         s, tiles = tile.padded(tile.side_by_side(s, moved, whole), copy), [copy]
         for reader, own in ((parts, part), (stage, thread)):
-            s, _, moved = moved_copy(s, "cache_read", reader, copy, "local", own)
+            s, _, moved = moved_copy(s.cache_read(reader, copy, "local", own))
             s = tile.along(s, moved)
     if s.why("cache_write", stage, "shared", block) is None:
-        s, copy, moved = moved_copy(s, "cache_write", stage, "shared", block)
+        s, copy, moved = moved_copy(s.cache_write(stage, "shared", block))
         s = tile.padded(tile.side_by_side(s, moved, whole), copy)
-        s, going, moved = moved_copy(s, "cache_write", copy, "local", thread)
+        s, going, moved = moved_copy(s.cache_write(copy, "local", thread))
         s, tiles = tile.along(s, moved), [copy, *tiles]
-    s, _, _ = moved_copy(s, "cache_write", parts, "local", part)
+    s, _, _ = moved_copy(s.cache_write(parts, "local", part))
     s = s.set_scope(parts, "shared").set_scope(ends, "shared").unroll(one).unroll(s.loops(going)[-1])
     for loop in (part, thread):
         s = s.bind(loop, "threadIdx.x")
@@ -153,7 +153,7 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     sums, starts = s.last.buffers
     tile = Tile(0, ROW, 1)
     for fold, loop in ((sums, s.loops(sums)[-2]), (ends, s.loops(ends)[-2])):
-        s, inner, moved = moved_copy(s, "cache_write", fold, "local", loop)
+        s, inner, moved = moved_copy(s.cache_write(fold, "local", loop))
         for x in (s.loops(inner)[-1], *moved):
             s = s.unroll(x)
         s = s.bind(loop, "threadIdx.x")
@@ -163,8 +163,7 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     return tile.padded(tile.padded(s, parts), ends)
 
 
-def moved_copy(s: lp.Schedule, primitive: str, *args: object) -> tuple[lp.Schedule, str, tuple[str, ...]]:
-    """A step that makes a copy: what the copy is called, and the loops of the nest that moves it."""
-    s, moved = step(s, primitive, *args)
+def moved_copy(s: lp.Schedule) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+    """`s`, whose last step has made a copy, with the buffer of the copy and the loops of the nest that moves it."""
     (copy,) = s.last.buffers
-    return s, copy, moved
+    return s, copy, s.last.loops

@@ -13,7 +13,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, one_nest, reader, step
+from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, one_nest, reader
 from ..common.products import filled
 from .cheapest import cheapest
 from .elementwise import by_element
@@ -158,12 +158,12 @@ def _by_threads(
     one iteration after the other."""
     inside: list[str] = []
     for loop, size in tile.items():
-        s, (_, part) = step(s, "split", loop, size)
+        s, (_, part) = s.split(loop, size).with_loops
         inside.append(part)
     outer = [x for x in s.loops(last) if x not in inside and x not in s.reduced(last)]
     s = s.reorder(*outer, *inside, *s.reduced(last)) if inside else s
     s, flat = fused(s, outer)
-    s, (block, thread) = step(s, "split", flat, threads)
+    s, (block, thread) = s.split(flat, threads).with_loops
     if last != stage:
         s, fold = s.compute_at(stage, thread), stage
         s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
@@ -269,7 +269,7 @@ def _in_registers(s: lp.Schedule, stage: str, at: str) -> lp.Schedule:
     for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
         if s.why("cache_read", stage, buffer, "local", at) is not None:
             continue
-        made, copied = step(s, "cache_read", stage, buffer, "local", at)
+        made, copied = s.cache_read(stage, buffer, "local", at).with_loops
         count = iterations(made, copied)
         size = None if count is None else -(-count * s.buffer(buffer).dtype.bytes // 4)
         if copied and size is not None and size <= MOST_REGISTERS:  # what is gathered may come from anywhere

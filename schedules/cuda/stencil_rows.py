@@ -12,7 +12,7 @@ from collections import Counter
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, fused, one_nest, step
+from ..common.nest_queries import extent, free_loops, fused, one_nest
 
 ROWS = Knob("rows", "rows below one another that a thread has", octaves(1, 16), 0.05)
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
@@ -50,7 +50,7 @@ def neighbours(
         and s.why("specialize", s.loops(stage)[0], whole) is None
     ):
         known, nest = s.stages, s.loops(stage)
-        s, others = step(s, "specialize", nest[0], whole)
+        s, others = s.specialize(nest[0], whole).with_loops
         (stage,) = (x for x in s.stages if x not in known)
         s = _blocks(s, nest, rows, threads, width)
         *batch, row, column = others
@@ -68,15 +68,15 @@ def _blocks(s: lp.Schedule, loops: tuple[str, ...], rows: int, threads: int, wid
     """Blocks and threads. A block whose rows and columns may not all be there has a version without tests."""
     *batch, row, column = loops
     sizes = [lp.text(s.loop(x).extent) for x in (row, column)]
-    s, (high, one) = step(s, "split", row, rows)
-    s, (wide, part) = step(s, "split", column, threads * width)
-    s, (thread, lane) = step(s, "split", part, width) if width > 1 else (s, (part, ""))
+    s, (high, one) = s.split(row, rows).with_loops
+    s, (wide, part) = s.split(column, threads * width).with_loops
+    s, (thread, lane) = s.split(part, width).with_loops if width > 1 else (s, (part, ""))
     s = s.reorder(*batch, high, wide, thread, one, *((lane,) if lane else ()))
     last = f"{wide} * {threads * width} + {threads * width - 1}"
     inside = f"{high} * {rows} + {rows - 1} < {sizes[0]} and {last} < {sizes[1]}"
     ones, lanes = [one], [lane] if lane else []
     if s.why("specialize", one, inside) is None:
-        s, others = step(s, "specialize", one, inside)
+        s, others = s.specialize(one, inside).with_loops
         ones.append(others[0])
         lanes += others[1:]
     for x in lanes:

@@ -14,7 +14,7 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, if_legal, iterations, made_by, one_nest, reader
+from ..common.nest_queries import extent, if_legal, iterations, one_nest, reader
 from ..common.operands import alone, is_view, multiplied, own_part, readers, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
@@ -344,7 +344,7 @@ def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str
     assert c is not None
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if not operand.along:
-            s, copy = made_by(s, "reindex", stage, operand.buffer, *c.batch, loop, c.reduced)
+            s, copy = s.reindex(stage, operand.buffer, *c.batch, loop, c.reduced).with_stage
             s = transpose(s, copy)
     return recipe(s, stage)
 
@@ -549,7 +549,7 @@ def _with_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
         if operand.buffer in views:
             mine = [x for x in c.batch if not _is_invariant(s, stage, operand.buffer, x)]
             order = (loop, c.reduced) if operand.along else (c.reduced, loop)
-            s, copy = made_by(s, "reindex", stage, operand.buffer, *mine, *order)
+            s, copy = s.reindex(stage, operand.buffer, *mine, *order).with_stage
             copies.append(copy)
     return s, copies
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import loopir as lp
 
-from ..common.nest_queries import extent, step
+from ..common.nest_queries import extent
 
 SHORT_NAMES = {
     "bfloat16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32", "int8": "i8",
@@ -77,7 +77,7 @@ def store_boxes(
         return None
     slots, turns = slots_of(columns // width), list[str]()
     for x in (made, copy):
-        s, (turn, j) = step(s, "split", s.loops(x)[-1], width, tail="exact")
+        s, (turn, j) = s.split(s.loops(x)[-1], width, tail="exact").with_loops
         i = s.loops(x)[-3]
         s = s.reorder(turn, i, j)
         turns.append(turn)
@@ -89,6 +89,6 @@ def store_boxes(
     s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
     s = by_threads(s, s.loops(made)[-2])
     x = s.loops(copy)[-2]
-    s, (group, x) = step(s, "split", x, own, tail="exact")
+    s, (group, x) = s.split(x, own, tail="exact").with_loops
     s, box = s.bind(group, "warpgroup"), f"tma_store_{own}x{width}_{short}"
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None

@@ -14,7 +14,7 @@ from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent, free_loops, if_legal, one_nest, step
+from ..common.nest_queries import extent, free_loops, if_legal, one_nest
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -289,7 +289,7 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     s = s.split(loop, chunk, tail="peel")
     outer, inner, *_ = s.last.loops
     vectors = IN_FLIGHT(VECTORS, at=stage)
-    s, (_, lane) = step(parallel(s, stage, outer), "split", inner, vectors * lanes)
+    s, (_, lane) = parallel(s, stage, outer).split(inner, vectors * lanes).with_loops
     if s.why("vectorize", lane) is not None:
         return s
     return streamed(s, stage, lane) if STREAMED(past_caches(s), at=stage) else s.vectorize(lane)
@@ -323,7 +323,7 @@ def _rows_together(s: lp.Schedule, stage: str, vector: str, lane: str, rows: int
     row = loops[-3]
     if s.why("split", row, rows, tail="peel") is not None:
         return None
-    t, (outer, inner, *_) = step(s, "split", row, rows, tail="peel")
+    t, (outer, inner, *_) = s.split(row, rows, tail="peel").with_loops
     order = (*loops[:-3], outer, vector, inner, lane)
     if t.why("reorder", *order) is not None:
         return None

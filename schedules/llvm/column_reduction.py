@@ -7,7 +7,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, step
+from ..common.nest_queries import extent, free_loops
 from .split_reduction import lanes_of
 from .threads import parallel_if_legal
 
@@ -51,7 +51,7 @@ def columns(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Sched
     part = None if part is None else COLUMNS(part, at=stage)
     lanes = LANES(lanes, at=stage)
     if part is not None and s.why("split", column, part, tail="peel") is None:
-        s, (tile, *_) = step(s, "split", column, part, tail="peel")
+        s, (tile, *_) = s.split(column, part, tail="peel").with_loops
         outer = tile if alone else outer
     for x in (stage, *(x for x in s.stages if x not in before)):
         s = _vectors(s, x, lanes)
@@ -74,7 +74,7 @@ def _vectors(s: lp.Schedule, stage: str, lanes: int) -> lp.Schedule:
     column = [x for x in s.loops(stage) if x not in over][-1]
     if s.why("split", column, lanes) is not None:
         return s
-    t, (vector, lane) = step(s, "split", column, lanes)
+    t, (vector, lane) = s.split(column, lanes).with_loops
     loops = [x for x in t.loops(stage) if x not in (*over, vector, lane)]
     order = (*loops, *over, vector, lane)
     if t.why("reorder", *order) is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import loopir as lp
 
 from ..common.contraction import padded, stages
-from ..common.nest_queries import fused, if_legal, iterations, made_by, step
+from ..common.nest_queries import fused, if_legal, iterations
 from ..common.products import Product, followed, product
 from .im2col import matrix_columns, worth_matrices
 from .matmul_cpu import TILE_VECTORS, WORD, tile_cycles
@@ -89,11 +89,11 @@ def _by_channels(s: lp.Schedule, stage: str, out: str, p: Product, tile: _Tile) 
     own = dict(zip(p.free, s.loops(out)[-len(p.free) :], strict=True))
     s, weights = _as_matrix(s, stage, p)
     rest = [own[x] for x in p.free if x not in (channel, column)]
-    s, (panel, lane) = step(s, "split", own[channel], tile.width)
+    s, (panel, lane) = s.split(own[channel], tile.width).with_loops
     s = s.reorder(panel, *rest, lane, own[column])
     s, outer = fused(s, (panel, *rest[:1]))
     s = s.compute_at(stage, rest[-1] if len(rest) > 1 else outer)
-    s, (tiles, near) = step(s, "split", column, tile.height, tail="shift_inwards")
+    s, (tiles, near) = s.split(column, tile.height, tail="shift_inwards").with_loops
     s = s.reorder(*(x for x in p.free if x not in (channel, column)), tiles, *p.reduced, near, channel)
     s, nests = stages(s, "cache_write", stage, "local", at=tiles)
     inner = next(x for x in nests if p.reduced[-1] in s.loops(x))
@@ -111,7 +111,7 @@ def _as_matrix(s: lp.Schedule, stage: str, p: Product) -> tuple[lp.Schedule, str
     """A copy of the weights as a matrix, a row for each channel; and its stage."""
     weights = next(t for t in s.accesses(stage) if t.buffer == p.left.buffer)
     groups = [x for x in p.free if x not in p.left.loops and not weights.invariant(x)]
-    s, copy = made_by(s, "reindex", stage, p.left.buffer, *groups, *p.left.loops, *p.reduced)
+    s, copy = s.reindex(stage, p.left.buffer, *groups, *p.left.loops, *p.reduced).with_stage
     (buffer,) = (t.buffer for t in s.accesses(copy) if t.write)
     return s.fuse_dims(buffer, len(groups) + 1, len(p.reduced)) if len(p.reduced) > 1 else s, copy
 
@@ -119,7 +119,7 @@ def _as_matrix(s: lp.Schedule, stage: str, p: Product) -> tuple[lp.Schedule, str
 def _panels(s: lp.Schedule, inner: str, matrix: str, width: int) -> tuple[lp.Schedule, str]:
     """The copy `matrix` of the weights in panels of `width` channels, in each of which the terms come first."""
     (buffer,) = (t.buffer for t in s.accesses(matrix) if t.write)
-    s, copy = made_by(s, "cache_read", inner, buffer, "global")
+    s, copy = s.cache_read(inner, buffer, "global").with_stage
     s = s.compute_inline(matrix)
     groups = "".join(f"g{n}, " for n in range(len(s.loops(copy)) - 2))
     return s.set_layout(copy, f"lambda {groups}x, k: ({groups}x // {width}, k, x % {width})"), copy
@@ -129,9 +129,9 @@ def _fill_panels(s: lp.Schedule, copy: str, width: int, lanes: int) -> lp.Schedu
     """The copy of the weights by tiles in registers: read by vectors along the terms, written by vectors of channels;
     threads over panels. It is left as it is where it has less than a tile."""
     *groups, channel, k = s.loops(copy)
-    s, (panel, x) = step(s, "split", channel, width)
-    s, (part, x) = step(s, "split", x, lanes)
-    s, (terms, k) = step(s, "split", k, lanes)
+    s, (panel, x) = s.split(channel, width).with_loops
+    s, (part, x) = s.split(x, lanes).with_loops
+    s, (terms, k) = s.split(k, lanes).with_loops
     s = s.reorder(*groups, panel, terms, part, k, x)
     s = s.cache_write(copy, "local", at=part)
     s = s.reorder(x, k).vectorize(k).unroll(x)
@@ -141,7 +141,7 @@ def _fill_panels(s: lp.Schedule, copy: str, width: int, lanes: int) -> lp.Schedu
 
 def _in_vectors(s: lp.Schedule, out: str, lanes: int) -> lp.Schedule:
     """What takes the sums, by vectors along the rows of the output."""
-    s, (whole, lane) = step(s, "split", s.loops(out)[-1], lanes)
+    s, (whole, lane) = s.split(s.loops(out)[-1], lanes).with_loops
     return if_legal(if_legal(s, "vectorize", lane), "partition", whole)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal, step
+from ..common.nest_queries import extent, if_legal
 
 ROWS = 8
 """Rows of a diagonal: the operations of so many hide the latency of one."""
@@ -35,7 +35,7 @@ def diagonals(s: lp.Schedule, stage: str) -> lp.Schedule:
     tail = "exact" if length is not None and length % rows == 0 else "peel"
     if s.why("split", outer, rows, tail=tail) is not None:
         return s
-    t, (_, row, *_) = step(s, "split", outer, rows, tail=tail)
+    t, (_, row, *_) = s.split(outer, rows, tail=tail).with_loops
     if t.why("wavefront", row, inner) is not None:
         return s
     before, t = set(t.stages) - {stage}, t.wavefront(row, inner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, iterations, step
+from ..common.nest_queries import extent, if_legal, iterations
 from .split_reduction import folded, lanes_of, runs_along
 
 LONG = 1 << 17
@@ -53,7 +53,7 @@ def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     length = extent(s, loop)
     if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
         return s
-    t, (outer, lane) = step(s, "split", loop, lanes)
+    t, (outer, lane) = s.split(loop, lanes).with_loops
     return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
 
 
@@ -65,7 +65,7 @@ def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sched
     vectors = VECTORS if length is None else min(VECTORS, length // lanes)
     if not vectors or set(inner) - set(over) or s.why("split", column, vectors * lanes) is not None:
         return s
-    t, (outer, lane) = step(s, "split", column, vectors * lanes)
+    t, (outer, lane) = s.split(column, vectors * lanes).with_loops
     if t.why("reorder", outer, *inner, lane) is not None:
         return s
     t = t.reorder(outer, *inner, lane)

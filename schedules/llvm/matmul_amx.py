@@ -13,7 +13,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, contraction, padded, stages
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal, step
+from ..common.nest_queries import extent, if_legal
 from .matmul_vnni import woven
 from .threads import parallel
 
@@ -85,13 +85,13 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     c, side = found.c, PAIR * SIDE
     result = _written(s, stage) in {a.buffer.name for a in s.func.args}
     straight = result and all((extent(s, x) or 1) % side == 0 for x in (c.row, c.column))
-    s, (j, jj) = step(s, "split", c.column, side)
-    s, (i, ii) = step(s, "split", c.row, side)
+    s, (j, jj) = s.split(c.column, side).with_loops
+    s, (i, ii) = s.split(c.row, side).with_loops
     tiles = ROW_BLOCK(_block_tiles(extent(s, i) or 1, (extent(s, c.reduced) or 1) * 4 // found.near), at=stage)
-    s, (block, tile) = step(s, "split", i, tiles)
-    s, (k, kk) = step(s, "split", c.reduced, SIDE * found.near)
-    s, (jt, jl) = step(s, "split", jj, SIDE)
-    s, (it, il) = step(s, "split", ii, SIDE)
+    s, (block, tile) = s.split(i, tiles).with_loops
+    s, (k, kk) = s.split(c.reduced, SIDE * found.near).with_loops
+    s, (jt, jl) = s.split(jj, SIDE).with_loops
+    s, (it, il) = s.split(ii, SIDE).with_loops
     s = s.reorder(block, j, tile, k, it, jt, il, jl, kk)
     s, (sums,) = (s, (stage,)) if straight else stages(s, "cache_write", stage, "local", at=tile)
     s, right = _copied(s, sums, c.right.buffer, turned=c.right.along)
@@ -128,7 +128,7 @@ def _whole_tiles(s: lp.Schedule, stage: str, instruction: str, rows: int, column
     outer: list[str] = []
     inner: list[str] = []
     for loop, size in zip(s.loops(stage)[-2:], (rows, columns), strict=True):
-        s, (o, i) = step(s, "split", loop, size)
+        s, (o, i) = s.split(loop, size).with_loops
         outer.append(o)
         inner.append(i)
     s = s.reorder(*outer, *inner)
@@ -149,8 +149,8 @@ def _right(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.
     if not operand.along:
         s = woven(s, panels, one, other, near, side)
         return _parallel(s, s.loops(panels)[0])
-    s, (outer, _) = step(s, "split", one, side)
-    s, (_, part) = step(s, "split", other, near)
+    s, (outer, _) = s.split(one, side).with_loops
+    s, (_, part) = s.split(other, near).with_loops
     return _parallel(s.vectorize(part), outer)
 
 
@@ -162,11 +162,11 @@ def _left(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.S
     s = s.set_layout(tiles, f"lambda x, k: (x // {SIDE}, x % {SIDE}, k)")
     s = _whole_tiles(s, tiles, f"tile_load_{found.left}", SIDE, deep)
     one, other = s.loops(panels)[-2:]
-    s, (outer, one) = step(s, "split", one, side if operand.along else deep)
+    s, (outer, one) = s.split(one, side if operand.along else deep).with_loops
     if operand.along:
-        s, (other, line) = step(s, "split", other, deep)
+        s, (other, line) = s.split(other, deep).with_loops
         return _parallel(s.vectorize(line), outer)
-    s, (other, column) = step(s, "split", other, SIDE)
+    s, (other, column) = s.split(other, SIDE).with_loops
     return _parallel(s.reorder(outer, other, column, one), outer)
 
 

@@ -17,7 +17,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction, copied, padded, stages
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent, step
+from ..common.nest_queries import extent
 from .split_reduction import folded
 from .threads import parallel
 
@@ -184,7 +184,7 @@ def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
     """The last column in a nest of its own, which folds vectors; the right operand's has a copy for it."""
     before = set(s.stages)
     s = s.reorder(c.column, c.row, c.reduced)
-    s, (outer, inner, *_) = step(s, "split", c.column, (extent(s, c.column) or 0) - 1, tail="peel")
+    s, (outer, inner, *_) = s.split(c.column, (extent(s, c.column) or 0) - 1, tail="peel").with_loops
     (one,) = (x for x in s.stages if x not in before)
     s = s.fuse(outer, inner)
     column, row, k = s.loops(one)
@@ -235,15 +235,15 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
     if turned:  # before tiles overlap, whose order is then kept
         s = s.reorder(*c.batch, c.column, c.row, c.reduced)
-    s, (i, ii) = step(s, "split", c.row, height, tail="guard" if by_rows else back)
-    s, (j, jj) = step(s, "split", c.column, width, tail="guard" if by_columns else back)
+    s, (i, ii) = s.split(c.row, height, tail="guard" if by_rows else back).with_loops
+    s, (j, jj) = s.split(c.column, width, tail="guard" if by_columns else back).with_loops
     outer = (j, i) if turned else (i, j)
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
     s, nests = stages(s, "cache_write", c.stage, "local", at=outer[1])
     inner = next(x for x in nests if c.reduced in s.loops(x))
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     if depth > TURN:
-        s, (_, near, *_) = step(s, "split", c.reduced, TURN, tail="peel")
+        s, (_, near, *_) = s.split(c.reduced, TURN, tail="peel").with_loops
         s = s.unroll(near)
     for copy in (c.stage, *(x for x in nests if x != inner)):  # sums that go on are read first
         s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
@@ -278,24 +278,24 @@ def _in_panels(
     takes one step after the other, which is a quarter less to compile.
     """
     k = c.reduced
-    s, (j, jj) = step(s, "split", c.column, width)
-    s, (i, ii) = step(s, "split", c.row, height)
+    s, (j, jj) = s.split(c.column, width).with_loops
+    s, (i, ii) = s.split(c.row, height).with_loops
     across, other = (j, i) if flat else (i, j)
     tall = width if flat else height
     depth = _chosen_depth(c, extent(s, k))
     length = depth or extent(s, k)
     tiles = tiles or BLOCK(_block_tiles(extent(s, across), tall, length, c.bytes), at=c.stage)
-    s, (block, tile) = step(s, "split", across, tiles)
+    s, (block, tile) = s.split(across, tiles).with_loops
     order = (tile, other) if flat else (other, tile)
     home = block
     if depth is not None:
-        s, (home, k) = step(s, "split", k, depth)
+        s, (home, k) = s.split(k, depth).with_loops
         s = s.reorder(*c.batch, block, home, *order, k, ii, jj).decompose_reduction(c.stage)
     else:
         s = s.reorder(*c.batch, block, *order, k, ii, jj)
     near = ""
     if chunk > 1:
-        s, (k, near) = step(s, "split", k, chunk)
+        s, (k, near) = s.split(k, chunk).with_loops
     s, nests = stages(s, "cache_write", c.stage, "local", at=order[1])
     inner = next(x for x in nests if k in s.loops(x))
     left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
@@ -310,7 +310,7 @@ def _in_panels(
     s = whole_vectors(s, c.stage) if parts and many else s
     length = extent(s, k)
     if not near and length is not None and length > TURN:
-        s, (k, near, *_) = step(s, "split", k, TURN, tail="peel")
+        s, (k, near, *_) = s.split(k, TURN, tail="peel").with_loops
     s = s.unroll(near) if near else s
     s = _filled(s, mine, one, lanes, threads=whole)
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
@@ -434,15 +434,15 @@ def _filled(s: lp.Schedule, copy: str, panels: _Panels, lanes: int, *, threads: 
     along, width = panels.operand.along, panels.width
     one, other = s.loops(copy)[-2:]
     x, k = (one, other) if along else (other, one)
-    s, (panel, part) = step(s, "split", x, width)
+    s, (panel, part) = s.split(x, width).with_loops
     outer = panel
     if panels.chunk > 1:
-        s, (k, lane) = step(s, "split", k, panels.chunk)
+        s, (k, lane) = s.split(k, panels.chunk).with_loops
         s = s.reorder(panel, k, part, lane).unroll(part).vectorize(lane)
     elif along:
         s = s.reorder(panel, k, part).unroll(part)
     else:
-        s, (outer, near) = step(s, "split", k, PANEL_STEPS)
+        s, (outer, near) = s.split(k, PANEL_STEPS).with_loops
         s = s.reorder(outer, panel, near, part).unroll(near).vectorize(part)
     s = s.parallel(outer) if threads else s
     return s.partition(panel) if panel != outer and s.why("partition", panel) is None else s

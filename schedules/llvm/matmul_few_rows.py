@@ -10,7 +10,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, contraction, copied, padded, stages
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal, step
+from ..common.nest_queries import extent, if_legal
 from .threads import parallel
 
 LEAST_ROWS = 6
@@ -47,8 +47,8 @@ def matmul_few_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
     lanes, k = lp.vector_unit()[0] // c.bytes, c.reduced
     width = -(-(extent(s, c.row) or 0) // lanes) * lanes
     height = COLUMNS_KNOB(TILE_COLUMNS, at=stage)
-    s, (_, row) = step(s, "split", c.row, width)
-    s, (tile, column) = step(s, "split", c.column, height, tail="exact")
+    s, (_, row) = s.split(c.row, width).with_loops
+    s, (tile, column) = s.split(c.column, height, tail="exact").with_loops
     s = s.reorder(s.loops(stage)[0], tile, k, column, row)
     s, nests = stages(s, "cache_write", stage, "local", at=tile)
     inner = next(x for x in nests if k in s.loops(x))
@@ -57,7 +57,7 @@ def matmul_few_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, panel = copied(s, inner, c.left.buffer, "global", None)
     s = padded(s.set_layout(panel, f"lambda x, k: k * {width} + x"), inner, row)
     s = s.vectorize(row).unroll(column)
-    s, (_, near, *_) = step(s, "split", k, TURN, tail="peel")
+    s, (_, near, *_) = s.split(k, TURN, tail="peel").with_loops
     s = s.unroll(near)
     for out in (x for x in (stage, *nests) if x != inner and x in s.stages):
         one, other = s.loops(out)[-2:]
@@ -71,8 +71,8 @@ def _transposed_panel(s: lp.Schedule, panel: str, buffer: str, lanes: int) -> lp
     row, k = s.loops(panel)
     if any((extent(s, x) or 1) % lanes for x in (row, k)):
         return s
-    s, (rows, i) = step(s, "split", row, lanes, tail="exact")
-    s, (outer, j) = step(s, "split", k, lanes, tail="exact")
+    s, (rows, i) = s.split(row, lanes, tail="exact").with_loops
+    s, (outer, j) = s.split(k, lanes, tail="exact").with_loops
     s, square = copied(s.reorder(outer, rows, j, i), panel, buffer, "local", rows)
     across, along = s.loops(square)[-2:]
     return parallel(s.vectorize(along).unroll(across).vectorize(i).unroll(j), panel, outer)

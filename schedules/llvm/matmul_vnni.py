@@ -17,7 +17,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction, padded, stages
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal, step
+from ..common.nest_queries import extent, if_legal
 from .matmul_cpu import whole_vectors
 from .threads import parallel
 
@@ -120,12 +120,12 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     if found is None:
         raise lp.ScheduleError(f"{stage} is no product of integers of 8 or 16 bits, nor of bfloat16, of known sizes")
     c, width = found.c, 2 * found.lanes
-    s, (j, jj) = step(s, "split", c.column, width)
-    s, (i, ii) = step(s, "split", c.row, found.height)
-    s, (block, tile) = step(s, "split", i, ROW_BLOCK(_block_tiles(extent(s, i) or 1), at=stage))
-    s, (k, kk) = step(s, "split", c.reduced, found.kind.steps)
+    s, (j, jj) = s.split(c.column, width).with_loops
+    s, (i, ii) = s.split(c.row, found.height).with_loops
+    s, (block, tile) = s.split(i, ROW_BLOCK(_block_tiles(extent(s, i) or 1), at=stage)).with_loops
+    s, (k, kk) = s.split(c.reduced, found.kind.steps).with_loops
     s = s.reorder(block, j, tile, k, ii, jj, kk)
-    s, (jv, lane) = step(s, "split", jj, found.lanes)
+    s, (jv, lane) = s.split(jj, found.lanes).with_loops
     s, (inner,) = stages(s, "cache_write", stage, "local", at=tile)
     sides = ((c.right, width), (c.left, found.height))
     copies: list[str] = []
@@ -165,7 +165,7 @@ def _filled(s: lp.Schedule, copy: str, operand: Operand, width: int, steps: int)
     """The loops of a copy in panels."""
     x, k = s.loops(copy)[-2:] if operand.along else s.loops(copy)[-2:][::-1]
     if operand.along:
-        s, (k, near) = step(s, "split", k, steps)
+        s, (k, near) = s.split(k, steps).with_loops
         s = s.reorder(x, k, near).vectorize(near)
     else:
         s = woven(s, copy, k, x, steps, width)
@@ -181,12 +181,12 @@ def woven(s: lp.Schedule, copy: str, k: str, x: str, steps: int, width: int) -> 
         for n in (COPIED_STEPS, COPIED_STEPS // 2, COPIED_STEPS // 4, COPIED_STEPS // 8, steps)
         if (extent(s, k) or 0) % n == 0
     )
-    s, (outer, k) = step(s, "split", k, rows)
-    s, (k, near) = step(s, "split", k, steps)
+    s, (outer, k) = s.split(k, rows).with_loops
+    s, (k, near) = s.split(k, steps).with_loops
     columns = min(width, COLUMNS)
     if width % columns:
         return s.reorder(outer, k, x, near)
-    s, (x, column) = step(s, "split", x, columns)
+    s, (x, column) = s.split(x, columns).with_loops
     s = s.reorder(outer, x, k, near, column)
     made, source = (next(t.dtype.name for t in s.accesses(copy) if t.write is which) for which in (True, False))
     weave = f"weave_{steps}_{columns}_{source}" + (f"_{made}" if made != source else "")

@@ -14,7 +14,7 @@ import re
 import loopir as lp
 
 from ..common.contraction import contraction, separate_operands
-from ..common.nest_queries import extent, if_legal, one_nest, step
+from ..common.nest_queries import extent, if_legal, one_nest
 
 
 @lp.composite
@@ -111,7 +111,7 @@ def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
     if c is None or length is None or apart.why("split", c.reduced, length) is not None:
         return s
     loops = apart.loops(stage)
-    t, (whole, part) = step(apart, "split", c.reduced, length)
+    t, (whole, part) = apart.split(c.reduced, length).with_loops
     order = (whole, *(part if x == c.reduced else x for x in loops))
     if t.why("reorder", *order) is not None:
         return s

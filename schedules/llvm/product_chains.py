@@ -12,7 +12,7 @@ import re
 import loopir as lp
 
 from ..common.contraction import Operand, copied_operand
-from ..common.nest_queries import extent, fused, if_legal, step
+from ..common.nest_queries import extent, fused, if_legal
 from ..common.product_chains import Chain, blocked, factored, with_own_sums, with_scores, with_shared_powers
 from .split_reduction import folded, lanes_of
 
@@ -99,7 +99,7 @@ def _in_blocks(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """All stages in one loop over blocks, without guards on what is folded."""
     rows, keys = (extent(s, x) for x in (c.first.row, c.first.column))
     whole = [_is_whole(n, size) for n, size in ((rows, ROWS), (keys, KEYS))]
-    by_rows, by_keys = ("exact" if x else "guard" for x in whole)
+    by_rows, by_keys = ("exact" if whole[0] else "guard"), ("exact" if whole[1] else "guard")
     s, block, outer = blocked(s, c, ROWS, KEYS, tails=(by_rows, by_keys))
     if not whole[0]:  # whole tiles of rows, of which the last ones are zeros
         s, _ = copied_operand(s, c.first.stage, c.first.left, "global", block)
@@ -135,13 +135,13 @@ def _rest(s: lp.Schedule, c: Chain, around: list[str], lanes: int) -> lp.Schedul
             (fold,) = (x for x in (stage, *s.last.stages) if s.reduced(x))
             s = folded(s, fold, lanes=lanes)
         else:
-            s, (_, lane) = step(s, "split", s.loops(stage)[-1], lanes, tail="exact")
+            s, (_, lane) = s.split(s.loops(stage)[-1], lanes, tail="exact").with_loops
             s = s.vectorize(lane)
     for stage in s.stages:  # what stands beside: starts, corrections, the end
         lane = s.loops(stage)[-1]
         alone = len(s.loop(lane).body) == 1 and s.loop(lane).kind == "serial" and not s.reduced(stage)
         if alone and s.why("split", lane, lanes) is None:
-            t, (_, lane) = step(s, "split", lane, lanes)
+            t, (_, lane) = s.split(lane, lanes).with_loops
             s = t.vectorize(lane) if t.why("vectorize", lane) is None else s
     if around:
         s, outer = fused(s, around)
@@ -164,7 +164,7 @@ def _in_panels(s: lp.Schedule, stage: str, right: Operand, width: int, outer: st
     s = if_legal(s, "pad", stage)
     s = s.set_layout(panels, layout.replace("lambda ", f"lambda {batch}").replace("(", f"({batch}", 1))
     wide, deep = s.loops(panels)[-2:] if right.along else s.loops(panels)[:-3:-1]
-    s, (outer, inner) = step(s, "split", wide, width, tail="exact")
+    s, (outer, inner) = s.split(wide, width, tail="exact").with_loops
     s = s.reorder(outer, deep, inner)
     s = s.unroll(inner) if right.along else s.vectorize(inner)
     return s.parallel(s.loops(panels)[0]) if whole else s
@@ -194,12 +194,12 @@ def _register_tiles(
     """A contraction in tiles, their rows unrolled and their columns vectors, made in registers; of panels of `right`,
     if it is given, or of what an iteration of `outer` needs of it."""
     row, column, over = loops
-    s, (j, jj) = step(s, "split", column, tile[1])
+    s, (j, jj) = s.split(column, tile[1]).with_loops
     around = j
     if row is None:
         s = s.reorder(j, over, jj)
     else:
-        s, (around, ii) = step(s, "split", row, tile[0], tail="exact")
+        s, (around, ii) = s.split(row, tile[0], tail="exact").with_loops
         s = s.reorder(j, around, over, ii, jj)
     s = s.cache_write(stage, "local", at=around)
     made = (stage, *s.last.stages)

@@ -10,7 +10,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, either
-from ..common.nest_queries import extent, free_loops, if_legal, innermost, step
+from ..common.nest_queries import extent, free_loops, if_legal, innermost
 from .nontemporal_stores import past_caches, streamed
 from .split_reduction import VECTORS, folded, lanes_of, several
 from .threads import parallel_if_legal
@@ -62,7 +62,7 @@ def windows_in_lanes(s: lp.Schedule, stage: str, row: str | None = None, *, lane
         return s
     if s.why("split", window[0], width) is not None:
         return s
-    t, (outer, lane) = step(s, "split", window[0], width)
+    t, (outer, lane) = s.split(window[0], width).with_loops
     inside = t.loops(stage)[t.loops(stage).index(outer) :]
     order = (*(x for x in inside if x != lane), lane)
     if t.why("reorder", *order) is not None:
@@ -100,7 +100,7 @@ def vectors(s: lp.Schedule, loop: str, lanes: int, past: str | None = None) -> l
     length = extent(s, loop)
     if (length is not None and length < lanes) or s.why("split", loop, lanes, tail="peel") is not None:
         return s
-    t, (_, inner, *_) = step(s, "split", loop, lanes, tail="peel")
+    t, (_, inner, *_) = s.split(loop, lanes, tail="peel").with_loops
     if t.why("vectorize", inner) is not None:
         return s
     return t.vectorize(inner) if past is None else streamed(t, past, inner)

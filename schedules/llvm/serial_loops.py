@@ -11,7 +11,7 @@ from typing import Literal
 
 import loopir as lp
 
-from ..common.nest_queries import extent, is_serial, step
+from ..common.nest_queries import extent, is_serial
 from .split_reduction import lanes_of
 
 
@@ -55,7 +55,7 @@ def _by_vectors(s: lp.Schedule, stage: str, loop: str) -> SerialLoop:
     length, lanes = extent(s, loop), lanes_of(s, stage)
     lane = loop
     if (length is None or length > lanes) and s.why("split", loop, lanes) is None:
-        s, (_, lane, *_) = step(s, "split", loop, lanes)
+        s, (_, lane, *_) = s.split(loop, lanes).with_loops
     refused = s.why("vectorize", lane)
     reason = _not_taken(s, loop, length) if refused is None else _refusal_text(refused).replace(repr(lane), repr(loop))
     return SerialLoop(stage, loop, "vectorize", reason)

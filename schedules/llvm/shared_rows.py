@@ -16,7 +16,7 @@ from typing import NamedTuple
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, made_by, one_nest, step
+from ..common.nest_queries import extent, free_loops, one_nest
 from .column_reduction import across
 from .inner_loops import column_sums
 from .split_reduction import folded, lanes_of, runs_along
@@ -72,15 +72,15 @@ def _fused_folds(s: lp.Schedule, p: _FoldPair) -> lp.Schedule:
     if rows < 2:
         raise lp.ScheduleError("the rows are no whole blocks", loop=p.row)
     s = s.reorder(p.other_row, p.column) if s.loops(sums) != (p.other_row, p.column) else s
-    s, (outer, _) = step(s, "split", p.row, rows, tail="exact")
-    s, (other, inside) = step(s, "split", p.other_row, rows, tail="exact")
+    s, (outer, _) = s.split(p.row, rows, tail="exact").with_loops
+    s, (other, inside) = s.split(p.other_row, rows, tail="exact").with_loops
     column = s.loops(sums)[-1]
     loops = (outer, other) if s.stages.index(p.along) < s.stages.index(sums) else (other, outer)
     s = s.fuse_loops(*loops).reorder(column, inside)
     count, threads, part = extent(s, loops[0]), lp.thread_count(), None
     if threads > 1 and count is not None and count % threads == 0:
-        s, (part, _) = step(s, "split", loops[0], count // threads, tail="exact")
-        s, sums = made_by(s, "rfactor", sums, part)
+        s, (part, _) = s.split(loops[0], count // threads, tail="exact").with_loops
+        s, sums = s.rfactor(sums, part).with_stage
         s = s.decompose_reduction(sums)
     made = column_sums(folded(s, p.along), sums, column, lanes_of(s, sums))
     return made if part is None else made.parallel(part)

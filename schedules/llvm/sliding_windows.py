@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, innermost, step
+from ..common.nest_queries import extent, innermost
 from .nontemporal_stores import past_caches
 from .row_fusion import STREAMED, vectors
 from .split_reduction import several
@@ -36,7 +36,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     strip = min(strip, length or strip)
     if not loops or s.why("split", loops[0], strip) is not None:
         return s
-    s, (outer, row) = step(s, "split", loops[0], strip)
+    s, (outer, row) = s.split(loops[0], strip).with_loops
     for stage in reversed(s.stages[:-1]):
         if s.why("compute_at", stage, row, store=outer) is None:
             t = s.compute_at(stage, row, store=outer)

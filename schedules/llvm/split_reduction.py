@@ -11,7 +11,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, step
+from ..common.nest_queries import extent
 from .threads import parallel_if_legal
 
 VECTORS = 4
@@ -58,12 +58,12 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
         return s
     vectors = PARTIAL(vectors, at=stage)
     vectors = vectors if length is None else min(vectors, length // lanes)
-    t, (outer, lane) = step(s, "split", loop, lanes * vectors)
+    t, (outer, lane) = s.split(loop, lanes * vectors).with_loops
     if t.why("rfactor", stage, lane) is not None:
         return s
     t = _fold_privately(t, stage, lane)
     if vectors > 1 and sum(x.write for x in t.accesses(stage)) > 1:  # comparisons: the masks of each vector by itself
-        t, (turn, lane) = step(t, "split", lane, lanes)
+        t, (turn, lane) = t.split(lane, lanes).with_loops
         t = t.unroll(turn)
     if t.why("vectorize", lane) is not None:
         return s
@@ -88,7 +88,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     if length is not None:  # parts alike, of whole vectors
         vectors = VECTORS * (lanes or lanes_of(s, stage)) if len(over) == 1 else 1
         rows = length // (length // rows) // vectors * vectors or rows
-    t, (outer, *_) = step(s, "split", over[0], rows, tail="peel")
+    t, (outer, *_) = s.split(over[0], rows, tail="peel").with_loops
     if t.why("rfactor", stage, outer) is not None:
         return folded(s, stage, lanes=lanes)
     t = t.rfactor(stage, outer)

@@ -350,11 +350,13 @@ def test_bisect_counts_what_loopir_refuses_as_failed_and_passes_other_errors_on(
 def test_a_step_gives_back_what_it_made(s: Schedule) -> None:
     split = s.split("k", 4)
     assert split.last == (("k_o", "k_i"), (), ())
+    assert split.with_loops == (split, ("k_o", "k_i"))
     copied = split.cache_read("C", "A", "local", at="k_o")
     loops, stages, buffers = copied.last
     assert set(loops) == set(copied.loops()) - set(split.loops())
     assert set(stages) == set(copied.stages) - set(split.stages)
     assert set(buffers) == set(copied.buffers) - set(split.buffers)
+    assert copied.with_stage == (copied, *stages)
     assert loops
     assert stages
     assert buffers
