@@ -94,7 +94,7 @@ def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
         for t in s.accesses(stage):
             if t.buffer != name or t.write:
                 continue
-            at = t.text.partition("[")[2].removesuffix("]").split(", ")
+            at = t.subscripts
             pair = _pair(at)
             if pair is None:
                 continue
@@ -111,7 +111,7 @@ def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
     return s
 
 
-def _pair(at: list[str]) -> tuple[int, int] | None:
+def _pair(at: tuple[str, ...]) -> tuple[int, int] | None:
     """The dimensions of an element that are the quotient and the remainder of one loop."""
     for outer, x in enumerate(at):
         for inner, y in enumerate(at):

@@ -84,7 +84,7 @@ def batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
     if not _lies(written, match.batch):
         return _with_copies(s, stage, match)
-    places = written.text.partition("[")[2].removesuffix("]").split(", ")
+    places = written.subscripts
     if sorted(places) != sorted(free):
         raise lp.ScheduleError(f"the sums of {stage} are not counted by its loops")
     order = [match.batch, *(x for x in free if x != match.batch)]

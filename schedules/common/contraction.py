@@ -100,7 +100,7 @@ def contraction(
         rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
         columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
         column = next((x for x in columns if out.contiguous(x)), None)
-        whole = in_parts or not any(_parted(out.text, side) for side in (rows, columns))  # no part of a split loop
+        whole = in_parts or not any(_parted(out.subscripts, side) for side in (rows, columns))  # no split loop
         if rows and column is not None and whole:
             row = max(
                 reversed(rows), key=lambda x: extent(s, x) or LARGE_MATRIX
@@ -122,9 +122,9 @@ def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at:
     return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
 
 
-def _parted(text: str, loops: list[str]) -> bool:
-    """Whether a dimension of the element written `text` is counted by several of `loops`."""
-    return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in text.partition("[")[2].split(", "))
+def _parted(subscripts: tuple[str, ...], loops: list[str]) -> bool:
+    """Whether one of `subscripts` is counted by several of `loops`."""
+    return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in subscripts)
 
 
 def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:

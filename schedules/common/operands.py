@@ -209,13 +209,13 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     if len(found) == 1:
         (out,) = found
         loops = list(s.loops(out))
-        texts = list(dict.fromkeys(t.text for t in s.accesses(out) if t.buffer == written))
-        in_order = len(loops) == len(free) and texts == [f"{written}[{', '.join(loops)}]"]
+        elements = list(dict.fromkeys(t.subscripts for t in s.accesses(out) if t.buffer == written))
+        in_order = 0 < len(loops) == len(free) and elements == [tuple(loops)]
         apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
         if in_order and apart:
             return s, stage
-        many = len(texts) > 1  # its halves, say, side by side
-        order = _places(texts[0], loops) if len(texts) == 1 else []
+        many = len(elements) > 1  # its halves, say, side by side
+        order = list(elements[0]) if len(elements) == 1 and sorted(elements[0]) == sorted(loops) else []
         if order and apart and (made := _in_common_order(s, stage, out, order)) is not None:
             return made, stage
         for kind in NARROW if order else ():
@@ -250,9 +250,3 @@ def _folds(s: lp.Schedule, out: str, stage: str) -> bool:
     given = {t.buffer for t in s.accesses(out) if not t.write}
     others = [x for x in s.stages if x not in (stage, out) and s.reduced(x) and one_nest(s, x)]
     return any(t.write and t.buffer in given for x in others for t in s.accesses(x))
-
-
-def _places(text: str, loops: list[str]) -> list[str]:
-    """The loops that an element is found by, written `text`, in order; none if it is found in another way."""
-    found = text.partition("[")[2].removesuffix("]").split(", ")
-    return found if sorted(found) == sorted(loops) else []

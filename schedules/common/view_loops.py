@@ -37,7 +37,7 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
 def split_groups(s: lp.Schedule, stage: str, buffers: Collection[str]) -> lp.Schedule:
     """`s` with loops of `stage` split by whose quotient it finds elements of `buffers`: into groups, and in a group."""
     for t in [x for x in s.accesses(stage) if not x.write and x.buffer in buffers]:
-        for d in _indices(t):
+        for d in t.subscripts:
             found = _PART.match(d)
             if found is None or found[2] != "//" or found[1] not in s.loops(stage):
                 continue
@@ -75,7 +75,7 @@ def fuse_viewed_dims(s: lp.Schedule, stage: str, stored: bool = False) -> lp.Sch
     batch become rows of a matrix, and no element moves. With `stored`, of what it writes, and not of what it reads."""
     given = {a.buffer.name for a in s.func.args}
     for t in s.accesses(stage):
-        dims = [] if t.write is not stored or t.buffer in given else _indices(t)
+        dims = () if t.write is not stored or t.buffer in given else t.subscripts
         pairs = [n for n, pair in enumerate(pairwise(dims)) if _is_number(*pair)]
         for n in reversed(pairs):
             s = if_legal(s, "fuse_dims", t.buffer, n)
@@ -86,11 +86,6 @@ def _is_number(first: str, second: str) -> bool:
     """Whether two indices are the quotient and the remainder of one loop."""
     quotient, rest = _PART.match(first), _PART.match(second)
     return bool(quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]))
-
-
-def _indices(touch: Any) -> list[str]:
-    """The indices of the element that is touched, as they are written."""
-    return touch.text.partition("[")[2].removesuffix("]").split(", ")
 
 
 def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
@@ -106,7 +101,7 @@ def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
 def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     """Two neighbouring loops of `stage` that it reads a buffer by as one, and all others by as one or one after the
     other, or of which the outer one runs once and finds nothing."""
-    reads = [(t, _indices(t)) for t in s.accesses(stage) if not t.write]
+    reads = [(t, t.subscripts) for t in s.accesses(stage) if not t.write]
     for outer, inner in pairwise(s.loops(stage)):
         named = [(t, [d for d in dims if re.search(rf"\b({outer}|{inner})\b", d)]) for t, dims in reads]
         named = [(t, dims) for t, dims in named if dims]
@@ -138,7 +133,7 @@ def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
 def is_viewed(s: lp.Schedule, touch: Any) -> bool:
     """Whether a read finds its element by quotients and remainders of loops, or by two loops as one: what is read has
     another shape than the loops."""
-    dims = _indices(touch)
+    dims = touch.subscripts
     loops = list(touch.strides)
     pairs = [(a, b) for a in loops for b in loops if a != b]
     return any(" // " in d or " % " in d or any(_as_one(s, d, a, b) for a, b in pairs) for d in dims)
@@ -156,7 +151,7 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
     Digits are quotients and remainders that make up the loop: `x[i // 6, i // 2 % 3, i % 2]` has three of `i`.
     """
     for t in s.accesses(stage):
-        found = [] if t.write else [_digit(s, stage, d) for d in _indices(t)]
+        found = [] if t.write else [_digit(s, stage, d) for d in t.subscripts]
         digits = [d for d in found if d is not None]
         if len(digits) < len(found):
             continue
@@ -229,7 +224,7 @@ def join_view(s: lp.Schedule, stage: str, buffer: str) -> lp.Schedule:
     or a dimension is counted otherwise.
     """
     read = [t for t in s.accesses(stage) if t.buffer == buffer and not t.write]
-    at = _indices(read[0]) if len(read) == 1 else []
+    at = read[0].subscripts if len(read) == 1 else ()
     counted = [_counting_loops(s, d) for d in at]
     groups = [x for x in counted if x is not None]
     order = [loop for x in groups for loop in x]

@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any
 
 import loopir as lp
 
@@ -141,12 +140,8 @@ def _with_partials_stored(s: lp.Schedule, stage: str, parts: Sequence[str]) -> t
 
 def _quotients(s: lp.Schedule, stage: str, buffer: str) -> list[tuple[str, str]]:
     """The loops by whose quotients `stage` finds elements of `buffer`, each with the divisor."""
-    found = [_QUOTIENT.match(d) for t in s.accesses(stage) if t.buffer == buffer and not t.write for d in _indices(t)]
+    found = [_QUOTIENT.match(d) for t in s.accesses(stage) if t.buffer == buffer and not t.write for d in t.subscripts]
     return [(x[1], x[2]) for x in found if x is not None]
-
-
-def _indices(touch: Any) -> list[str]:
-    return touch.text.partition("[")[2].removesuffix("]").split(", ")
 
 
 def _batches_as_rows(s: lp.Schedule) -> lp.Schedule:
@@ -167,7 +162,7 @@ def _counting_same(s: lp.Schedule, stage: str, loop: str) -> dict[str, str]:
     while True:
         known = len(loops)
         for x in s.stages:
-            for buffer, n, index in [(t.buffer, n, d) for t in s.accesses(x) for n, d in enumerate(_indices(t))]:
+            for buffer, n, index in [(t.buffer, n, d) for t in s.accesses(x) for n, d in enumerate(t.subscripts)]:
                 if index == loops.get(x):
                     dims.add((buffer, n))
                 elif x not in loops and (buffer, n) in dims and index in s.loops(x):

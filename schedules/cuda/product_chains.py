@@ -97,8 +97,8 @@ def in_one_loop(
     those around."""
     count = extent(s, c.first.row)
     rows = size[0] if count in (None, 1) else min(count, size[0])  # which are filled up to a tile then
-    tails = _tail(count, rows), _tail(extent(s, c.first.column), size[1])
-    tails = tails[0], "guard" if is_guarded(s, c.first.column) else tails[1]  # of parts, the last one is shorter
+    guarded = is_guarded(s, c.first.column)  # of parts, the last one is shorter
+    tails = _tail(count, rows), "guard" if guarded else _tail(extent(s, c.first.column), size[1])
     s, c = with_scores(s, c) if tails[1] == "guard" else (s, c)
     s, block, outer = blocked(s, c, rows, size[1], "blockIdx.x", backwards=backwards, tails=tails)
     batch = [x for x in s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)] if extent(s, x) != 1]
@@ -149,7 +149,7 @@ def _in_whole_tiles(
     for stage in (x for x in s.stages if x not in tiles):
         (made,) = (t for t in s.accesses(stage) if t.write)
         row = inside(s, stage, block, outer)[0]
-        indices = made.text.partition("[")[2].split(", ")
+        indices = made.subscripts
         dims = [n for n, d in enumerate(indices) if re.search(rf"\b{row}\b", d) and made.buffer not in results]
         if dims and getattr(s.buffer(made.buffer).shape[dims[0]], "value", None) == count:
             s = s.align_dim(made.buffer, dims[0], rows)

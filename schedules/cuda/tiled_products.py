@@ -252,8 +252,8 @@ def _alone_by_rows(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     there = dict(zip((x for x in s.loops(stage) if x != c.reduced), s.loops(out), strict=True))
     order = (*c.batch, c.row, c.column)
     (sums,) = (t for t in s.accesses(stage) if t.write)
-    places = sums.text.partition("[")[2].removesuffix("]").split(", ")
-    if sorted(places) != sorted(order) or places[-2:] == [c.row, c.column]:
+    places = sums.subscripts
+    if sorted(places) != sorted(order) or places[-2:] == (c.row, c.column):
         return s, stage
     s = if_legal(s, "reorder_dims", sums.buffer, *map(places.index, order))
     for loops in (order, tuple(there[x] for x in order)):

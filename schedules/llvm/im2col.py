@@ -54,7 +54,7 @@ def matrix_columns(s: lp.Schedule, stage: str, p: Product) -> tuple[str, ...]:
     """The loops of the right operand that count columns: the output goes on along them. Those before its rows, as of
     images, are around, and each has a matrix of its own."""
     out = next(t for t in s.accesses(stage) if t.write)
-    at = out.text.partition("[")[2].removesuffix("]").split(", ")
+    at = out.subscripts
     rows = [at.index(x) for x in p.left.loops if x in at]
     return tuple(x for x in p.right.loops if not rows or x not in at or at.index(x) > min(rows)) or p.right.loops
 
@@ -75,7 +75,7 @@ def _copy_matrix(
 def _joined_output(s: lp.Schedule, stage: str, columns: tuple[str, ...]) -> lp.Schedule:
     """The dimensions of an intermediate result that the columns count as one."""
     out = next(t for t in s.accesses(stage) if t.write)
-    at = out.text.partition("[")[2].removesuffix("]").split(", ")
+    at = out.subscripts
     first = at.index(columns[0]) if columns[0] in at else None
     given = {a.buffer.name for a in s.func.args}
     if first is None or out.buffer in given or tuple(at[first : first + len(columns)]) != columns or len(columns) < 2:

@@ -146,7 +146,7 @@ def _rectangle(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _dependent(s: lp.Schedule, stage: str, loop: str) -> int:
     """In how many subscripts of `stage` the loop `loop` stands with others."""
-    at = [d for t in s.accesses(stage) for d in t.text.partition("[")[2].removesuffix("]").split(", ")]
+    at = [d for t in s.accesses(stage) for d in t.subscripts]
     return sum(loop in (names := re.findall(r"[A-Za-z_]\w*", d)) and len({*names}) > 1 for d in at)
 
 

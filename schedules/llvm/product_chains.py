@@ -174,7 +174,7 @@ def _batch_first(s: lp.Schedule, stage: str, copy: str, outer: str) -> lp.Schedu
     """`s` with the dimensions of `copy` that loops around `outer` alone count before those of a matrix."""
     read = next(t for t in s.accesses(stage) if t.buffer == copy and not t.write)
     around = set(s.loops(stage)[: s.loops(stage).index(outer)])
-    dims = [set(re.findall(r"[^\W\d]\w*", d)) for d in read.text.partition("[")[2].split(", ")]
+    dims = [set(re.findall(r"[^\W\d]\w*", d)) for d in read.subscripts]
     order = sorted(range(len(dims)), key=lambda n: not dims[n] <= around)
     if order == [*range(len(dims))]:
         return s

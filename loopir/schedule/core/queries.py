@@ -53,6 +53,8 @@ class StageAccess:
     text: str
     write: bool
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
+    subscripts: tuple[str, ...] = ()
+    """The index of each dimension, as text."""
     by: str = ""
     """What is made of the element that is read: the name of the one operation that takes it, converted perhaps."""
 
@@ -148,7 +150,7 @@ def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx
     offset = _offset(b, at, ctx)
     told = {v for ix in at for v in free_vars(ix)}
     steps = {v: Int(0) if v not in told else None if offset is None else loop_stride(offset, v) for v in around}
-    return StageAccess(b.name, b.dtype, text(Load(b, at)), write, steps)
+    return StageAccess(b.name, b.dtype, text(Load(b, at)), write, steps, tuple(map(text, at)))
 
 
 def _offset(b: Buffer, at: tuple[Index, ...], ctx: Context) -> Poly | None:
