@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-import loopir.show  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lends Schedule its pictures
 from loopir.codegen.host import host_function, host_source, python_cond, python_index
 from loopir.codegen.params import kernels_of, params_of
 from loopir.errors import CompileError, LowerError, NanError, TargetError
@@ -42,7 +41,7 @@ from loopir.runtime.bounds_report import Checked, Located
 from loopir.runtime.call import Kernel
 from loopir.runtime.export import Exportable, cpu_tests, hide_symbols, require_free_symbol
 from loopir.runtime.recorder import Recording
-from loopir.schedule import Schedule, register_method
+from loopir.schedule import Schedule
 from loopir.schedule.core.find import all_buffers
 from loopir.show.cpu_time import nest_costs
 from loopir.show.dag import nest_boxes
@@ -453,6 +452,3 @@ def _signature(func: Func) -> Signature:
         for b in (a.buffer,)
     )
     return Signature(func.name, func.sizes, args, tuple((python_cond(c), text(c)) for c in func.assumes))
-
-
-register_method(build=build, report=report, view=view)

@@ -5,5 +5,4 @@ from loopir.schedule.schedule import (
     Program as Program,
     Schedule as Schedule,
     primitive as primitive,
-    register_method as register_method,
 )

@@ -1,8 +1,7 @@
 """A Schedule: a nest, and the steps that led to it. Every step gives a new one; the old one stays valid.
 
 `@primitive` turns a pure function from Func to Func into a step: it becomes a method of Schedule under its own name.
-What other rooms do with a Schedule (build it, show it) they lend it by `register_method`, so that this room knows
-none of them.
+What packages above this one do with a Schedule (build it, show it) is loaded from them when it is asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import difflib
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
@@ -24,9 +24,10 @@ from loopir.ir.folded_text import folded_text
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.printer import Source, text
 from loopir.ir.recursion import deep
-from loopir.ir.traverse.memo import cache_of
+from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import labels_of, loops_of
 from loopir.ir.verify.verify import verify
+from loopir.loading import load
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
 from loopir.schedule.core.queries import StageAccess, instructions, real_functions, reduced_loops, stage_accesses
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from loopir.schedule._methods import Methods
 else:
     Methods = object
-
-_METHODS: dict[str, Callable[..., Any]] = {}
 
 
 @runtime_checkable
@@ -209,8 +208,8 @@ class Schedule(Methods):
         if step.steps:
             return self.grouped(step, self.replay(step.steps))
         kwargs = dict(step.kwargs)
-        asked, made = cache_of(self._func).get("asked", (None, None))
-        if asked is None or asked != _call(step.name, step.args, kwargs):
+        legal, made = _tried_steps(self._func).legal
+        if made is None or legal != _call(step.name, step.args, kwargs):
             made = lookup(step.name)(self._func, *step.args, **kwargs)
         return self._then(step, made)
 
@@ -239,19 +238,19 @@ class Schedule(Methods):
 
         Who asks and then takes the step has it checked once.
         """
-        known, key = cache_of(self._func), _call(primitive, args, kwargs)
-        if key in known:
-            return known[key]
+        tried, call = _tried_steps(self._func), _call(primitive, args, kwargs)
+        if call in tried.refusals:
+            return tried.refusals[call]
         found = None
         try:
             made = lookup(primitive)(self._func, *args, **kwargs)
-            if key is not None:
-                known["asked"] = key, made
+            if call is not None:
+                tried.legal = call, made
         except ScheduleError as error:
             found = error.with_traceback(None)
         fact = found is None or found.witness is not None  # of the nest, which is what it is
-        if key is not None and fact:
-            known[key] = found
+        if call is not None and fact:
+            tried.refusals[call] = found
         return found
 
     def undo(self) -> Schedule:
@@ -323,45 +322,53 @@ class Schedule(Methods):
     def __hash__(self) -> int:
         return hash((self._func, self._trace))
 
-    # ------------------------------------------------------------ lent by other rooms
+    # ------------------------------------------------------------ done by packages above this one
 
+    @deep(LoopirError)
     def show(self, *, depth: int | None = None, **sizes: int) -> None:
         """Print the nest in colour, each loop with its trips, bytes, reuse, parallelism and occupancy; then the steps.
 
         A size that is not given is taken for 1024. What is printed parses to the same nest. With `depth=1` each nest
         is its outermost loop and a line that says what is in it; with 2 its two outer loops, and so on.
         """
-        _registered_method("show")(self, depth=depth, **sizes)
+        load("loopir.show").show(self, depth=depth, **sizes)
 
+    @deep(LoopirError)
     def beside(self, *others: Schedule, **sizes: int) -> Any:
         """This Schedule and others, as branches that were tried: side by side, with what each costs by estimate."""
-        return _registered_method("beside")(self, *others, **sizes)
+        return load("loopir.show.beside").beside(self, *others, **sizes)
 
+    @deep(LoopirError)
     def explain(self, loop: str) -> Any:
         """What `loop` carries from one iteration to later ones, what it steps through, and what it may be made."""
-        return _registered_method("explain")(self, loop)
+        return load("loopir.show.explain").explain(self, loop)
 
+    @deep(LoopirError)
     def suggest(self, n: int = 5, /, target: str | None = None, **sizes: int) -> Any:
         """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
-        return _registered_method("suggest")(self, n, target, **sizes)
+        return load("loopir.show.suggest").suggest(self, n, target, **sizes)
 
+    @deep(LoopirError)
     def view(self, path: Any = None, target: str = "cuda") -> Any:
         """Write the nest beside the code it becomes as one HTML page, lines linked by loops; the path of the file."""
-        return _registered_method("view")(self, path, target)
+        return load("loopir.build").view(self, path, target)
 
+    @deep(LoopirError)
     def report(self, arch: str | None = None, **sizes: int) -> Any:
         """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted.
 
         `arch` is the GPU's, such as "sm_89"; unless told, that of `lp.machine()`.
         """
-        return _registered_method("report")(self, arch, **sizes)
+        return load("loopir.build").report(self, arch, **sizes)
 
+    @deep(LoopirError)
     def _repr_html_(self) -> str:
-        return _registered_method("html")(self)
+        return load("loopir.show.notebook").html(self)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
+    @deep(LoopirError)
     def build(
         self,
         target: str = "auto",
@@ -382,9 +389,8 @@ class Schedule(Methods):
         is given each write (`.buffer`, `.at`, `.value`, `.statement`, `.loops`). Raises TargetError for a target that
         is not there or lacks room, LowerError for a schedule that it cannot run.
         """
-        return _registered_method("build")(
-            self, target, arch=arch, fma=fma, threads=threads, checks=checks, watch=watch
-        )
+        options = {"arch": arch, "fma": fma, "threads": threads, "checks": checks, "watch": watch}
+        return load("loopir.build").build(self, target, **options)
 
 
 Schedule.__module__ = "loopir"
@@ -421,11 +427,6 @@ def _as_method(f: Callable[..., Func]) -> inspect.Signature:
     return inspect.Signature([own, *typed], return_annotation=Schedule)
 
 
-def register_method(**doors: Callable[..., Any]) -> None:
-    """Give Schedule what another room does: `build(s, target, **options)`, `show(s)`, `html(s)`."""
-    _METHODS.update({name: deep(LoopirError)(door) for name, door in doors.items()})
-
-
 def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
     """Whether `check` holds for `s`; one that returns nothing says what is wrong by raising it."""
     try:
@@ -435,16 +436,26 @@ def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
     return said is None or bool(said)
 
 
-def _registered_method(door: str) -> Callable[..., Any]:
-    if door not in _METHODS:
-        raise RuntimeError(f"nothing lends a Schedule its {door!r} yet: import loopir.build, or use loopir.Schedule")
-    return _METHODS[door]
+@dataclass(slots=True)
+class _TriedSteps:
+    """What `Schedule.why` has found of one Func."""
+
+    refusals: dict[str, ScheduleError | None] = field(default_factory=dict[str, "ScheduleError | None"])
+    """By call: why it is refused, or None where it is legal."""
+    legal: tuple[str | None, Func | None] = (None, None)
+    """The last legal call and the Func that it made, for whoever takes the step."""
 
 
-def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[str, str, str] | None:
-    """What tells a call of a primitive from others, if its arguments are such as do not change."""
+@memoized
+def _tried_steps(func: Func) -> _TriedSteps:
+    """The steps that were tried on `func`, which fills up."""
+    return _TriedSteps()
+
+
+def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
+    """A call of a primitive as text, which tells it from others; None if an argument is one that may change."""
     plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
-    return ("why", primitive, str(Step(primitive, tuple(args), tuple(kwargs.items())))) if plain else None
+    return str(Step(primitive, tuple(args), tuple(kwargs.items()))) if plain else None
 
 
 def _func_of(program: object) -> Func:

@@ -1,15 +1,15 @@
-"""How a nest is seen: in colour in a terminal, as HTML in a notebook, and what a step changed. Lent to Schedule.
+"""How a nest is seen: in colour in a terminal, as HTML in a notebook, and what a step changed.
 
 The terminal needs rich, which is loaded when first used.
 """
 
 from importlib import import_module
 
-from loopir.schedule.schedule import Schedule, register_method
+from loopir.schedule.schedule import Schedule
 from loopir.show.beside import Beside as Beside, beside as beside
-from loopir.show.explain import Explanation as Explanation, explain as explained
+from loopir.show.explain import Explanation as Explanation
 from loopir.show.notebook import diff_html as diff_html, html as html
-from loopir.show.suggest import Suggestion as Suggestion, suggest as suggested
+from loopir.show.suggest import Suggestion as Suggestion
 
 
 def show(schedule: Schedule, **sizes: int) -> None:
@@ -20,6 +20,3 @@ def show(schedule: Schedule, **sizes: int) -> None:
 def show_diff(schedule: Schedule) -> None:
     """Print what the last step of `schedule` changed, in colour."""
     import_module("loopir.show.terminal").show_diff(schedule)
-
-
-register_method(show=show, html=html, beside=beside, explain=explained, suggest=suggested)

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "intrinsics": ("errors", "ir", "interp"),
     "analysis": ("errors", "ir", "interp", "arith"),
     "tensor": ("errors", "ir", "arith", "intrinsics", "analysis"),
-    "schedule": ("errors", "ir", "interp", "arith", "analysis", "intrinsics"),
+    "schedule": ("loading", "errors", "ir", "interp", "arith", "analysis", "intrinsics"),
     "lower": ("errors", "machines", "ir", "interp", "arith", "analysis", "intrinsics"),
     "codegen": ("errors", "ir", "interp", "intrinsics"),
     "runtime": ("errors", "shapes", "requirements", "loading"),

@@ -13,7 +13,6 @@ from loopir.ir.printer import text
 from loopir.schedule import Schedule, primitive
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
-from loopir.schedule.schedule import _METHODS, register_method
 from loopir.testing.generate.steps import schedules
 
 TWO = """\
@@ -287,19 +286,6 @@ def test_a_primitive_that_breaks_the_nest_is_found_out(s: Schedule) -> None:
     finally:
         del PRIMITIVES["broken"]
         del Schedule.broken  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_other_rooms_lend_what_they_do(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(_METHODS, "build", raising=False)
-    with pytest.raises(RuntimeError, match=r"import loopir.build, or use loopir.Schedule"):
-        s.build()
-    monkeypatch.setitem(_METHODS, "build", None)
-    register_method(build=lambda schedule, target, **options: (schedule, target, options))
-    assert s.build("llvm", fma=False) == (
-        s,
-        "llvm",
-        {"arch": None, "fma": False, "threads": None, "checks": False, "watch": None},
-    )
 
 
 def test_the_text_parses_back(s: Schedule) -> None:
