@@ -150,7 +150,7 @@ def permutation_invariant(
     if element_determines_loops(func, nest, loops, folds_commute=folds_commute):
         return True
     near = statements_in(func, nests_declaring(nest.var))
-    inside = [s for s in near if any(x is nest for x in s.place.around)]
+    inside = [s for s in near if s.place.is_in(nest)]
     done: set[tuple[tuple[str, bool], tuple[str, bool]]] = set()
     for s, t in conflicting_pairs(inside):
         if (t.key, s.key) in done:
@@ -181,7 +181,7 @@ def distances(func: Func, nest: Loop, loops: Sequence[str]) -> set[tuple[int, ..
     `loops`, or starts a reduction.
     """
     near = statements_in(func, nests_declaring(nest.var))
-    inside = [s for s in near if any(x is nest for x in s.place.around)]
+    inside = [s for s in near if s.place.is_in(nest)]
     found: set[tuple[int, ...]] = set()
     for s, t in conflicting_pairs(inside):
         if s.init or t.init or not {*loops} <= {*s.dims} & {*t.dims}:

@@ -151,6 +151,10 @@ class StmtPath:
     def loops(self) -> tuple[Loop, ...]:
         return tuple([s for s in self.around[self.allocs :] if type(s) is Loop])
 
+    def is_in(self, s: Stmt | None) -> bool:
+        """Whether it is `s`, or stands in `s`."""
+        return self.stmt is s or any(x is s for x in self.around)
+
     def conds(self) -> Iterator[tuple[Cond, bool]]:
         """The conditions of the Ifs around it, each with the side it stands on."""
         for depth, s in enumerate(self.around):
@@ -322,7 +326,7 @@ def _nest_contents(nest: Stmt) -> _NestContents:
 def only_leaf(func: Func, nest: Stmt) -> StmtPath | None:
     """The path of the only leaf statement in `nest`; None if there are several."""
     top = next((s for s in path_within(func.body, nest) if type(s) is not Alloc), nest)
-    found = [p for p in _nest_contents(top).places if any(s is nest for s in p.around)]
+    found = [p for p in _nest_contents(top).places if p.is_in(nest)]
     return StmtPath(found[0].stmt, found[0].around, (0, *found[0].path)) if len(found) == 1 else None
 
 

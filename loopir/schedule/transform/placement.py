@@ -230,7 +230,7 @@ def other_readers(move: Move) -> set[str]:
     names, mine, way = move.names, move.labels, {*move.shared_loops, *move.path}
 
     def inside(s: Statement) -> bool:
-        return any(x is move.loop for x in s.place.around) and not (s.init and not s.gone.isdisjoint(way))
+        return s.place.is_in(move.loop) and not (s.init and not s.gone.isdisjoint(way))
 
     near = (s for s in statements_in(move.func, nests_touching(*names)) if s.label not in mine and not inside(s))
     others = (s for s in near if s.uses(names))

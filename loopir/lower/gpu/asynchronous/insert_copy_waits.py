@@ -17,7 +17,6 @@ from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Order, conflicts
 from loopir.analysis.dependence.fusion_shift import distances, has_conflict
 from loopir.ir.grammar import (
-    AXES,
     Alloc,
     AsyncCommit,
     AsyncWait,
@@ -25,14 +24,16 @@ from loopir.ir.grammar import (
     Body,
     Func,
     If,
-    InstrRegion,
     Int,
     Kernel,
     Loop,
     Stmt,
 )
-from loopir.ir.traverse.walk import StmtPath, bodies, leaf_paths, map_body, map_stmts, path_to, rewrite, statements
+from loopir.ir.traverse.walk import StmtPath, bodies, leaf_paths, path_to, rewrite, statements
+from loopir.lower.gpu.asynchronous.async_groups import has_issue, is_issued, is_serial, wait_after_each
 from loopir.lower.target import Target
+
+GROUP = "copies"
 
 
 def insert_copy_waits(func: Func, target: Target) -> Func:
@@ -43,26 +44,12 @@ def insert_copy_waits(func: Func, target: Target) -> Func:
 
 def _wait_for_copies(func: Func, kernel: Kernel) -> Stmt:
     here = tuple(leaf_paths(kernel.body))
-    copies = [p for p in here if _asynchronous(p)]
+    copies = [p for p in here if is_issued(p, GROUP)]
     if not copies:
         return kernel
     plan = _plan(func, kernel, copies, here)
-    return _wait_after_each(kernel) if plan is None else replace(kernel, body=plan.applied(kernel.body))
-
-
-def _asynchronous(p: StmtPath) -> bool:
-    return any(isinstance(s, InstrRegion) and s.fn.asynchronous == "copies" for s in p.around)
-
-
-def _wait_after_each(kernel: Kernel) -> Stmt:
-    """Each copy followed by a wait for it."""
-
-    def visit(s: Stmt) -> Stmt | Body:
-        if isinstance(s, InstrRegion):
-            return (s, AsyncCommit(), AsyncWait(0)) if s.fn.asynchronous == "copies" else s
-        return map_stmts(s, visit)
-
-    return replace(kernel, body=map_body(kernel.body, visit))
+    body = wait_after_each(kernel.body, GROUP) if plan is None else plan.applied(kernel.body)
+    return replace(kernel, body=body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +83,10 @@ class _Plan:
 
     def whole(self) -> Loop:
         body = self.loop.body
-        last = max(n for n, s in enumerate(body) if _copies(s))
+        last = max(n for n, s in enumerate(body) if has_issue(s, GROUP))
         body = (*body[: last + 1], AsyncCommit(), *body[last + 1 :])
         end = len(body) - isinstance(body[-1], Barrier)
         return replace(self.loop, body=(*body[:end], AsyncWait(self.pending), *body[end:]))
-
-
-def _copies(s: Stmt) -> bool:
-    return any(isinstance(x, InstrRegion) and x.fn.asynchronous == "copies" for x in statements((s,)))
 
 
 # ---------------------------------------------------------------- how many groups may be under way
@@ -128,17 +111,17 @@ def _plan_of(
 ) -> _Plan | None:
     """The plan in which an iteration of `loop` is a group."""
     before, after = _siblings(kernel.body, loop)
-    first = tuple(s for s in before if _copies(s))
+    first = tuple(s for s in before if has_issue(s, GROUP))
     here = _not_behind_barrier(here, after)
-    roots = [next((s for s in p.around if s is loop or any(s is x for x in first)), None) for p in copies]
+    roots = [_root(p, loop, first) for p in copies]
     if None in roots:
         return None
     around = (*path_to(func, kernel), *copies[-1].around[: copies[-1].around.index(loop)])
-    outer = [s.var for s in around if _is_serial(s)]
+    outer = [s.var for s in around if is_serial(s)]
     least: int | None = None
     easy = sorted(here, key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
     for (p, root), q in product(zip(copies, roots, strict=True), easy):
-        if q.path < p.path and not any(s is root for s in q.around):
+        if q.path < p.path and not q.is_in(root):
             continue  # it is done before the first copy
         s, t = by_label[p.stmt.label], by_label[q.stmt.label]
         counted = root is loop or len(first) == 1
@@ -149,29 +132,30 @@ def _plan_of(
     return _Plan(loop, first, least or 0)
 
 
+def _root(copy: StmtPath, loop: Loop, first: Sequence[Stmt]) -> Stmt | None:
+    """Which one of `loop` and the prologue `first` holds the copy; None if neither does."""
+    return next((s for s in copy.around if s is loop or any(s is x for x in first)), None)
+
+
 def _loops(copy: StmtPath, here: Sequence[StmtPath], by_label: Mapping[str, Statement]) -> list[Loop]:
     """The loops that a thread runs by itself around `copy` and what else touches the same, inner ones first."""
-    serial = [s for s in copy.around if _is_serial(s)]
+    serial = [s for s in copy.around if is_serial(s)]
     others = [
         q for q in here if q.stmt is not copy.stmt and any(conflicts(by_label[copy.stmt.label], by_label[q.stmt.label]))
     ]
-    return [s for s in reversed(serial) if any(x is s for q in others for x in q.around)]
-
-
-def _is_serial(s: Stmt | None) -> TypeGuard[Loop]:
-    return isinstance(s, Loop) and s.kind not in AXES
+    return [s for s in reversed(serial) if any(q.is_in(s) for q in others)]
 
 
 def _counted(s: Stmt | None) -> TypeGuard[Loop]:
     """Whether each iteration of `s` is a group, and how many there are is known."""
-    return _is_serial(s) and isinstance(s.extent, Int)
+    return is_serial(s) and isinstance(s.extent, Int)
 
 
 def _not_behind_barrier(here: Sequence[StmtPath], after: Body) -> Sequence[StmtPath]:
     """The statements `here` but those of `after`, if it begins with a barrier, for which all copies are waited for."""
     if not (after and isinstance(after[0], Barrier)):
         return here
-    return [q for q in here if not any(s is x for s in q.around for x in after)]
+    return [q for q in here if not any(q.is_in(x) for x in after)]
 
 
 def _siblings(body: Body, loop: Loop) -> tuple[Body, Body]:
@@ -204,18 +188,23 @@ def _newer(
         yield None
         return
     same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
-    own = root.var if counted and isinstance(root, Loop) and (root is loop or _counted(root)) else None
-    if not any(x is loop for x in q.around):
-        shared = [v for v in s.dims if v in t.dims]
-        after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
-        if s is not t:
-            after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
-        if has_conflict(func, s, t, after):
+    if not q.is_in(loop):
+        if _follows_elsewhere(func, s, t, same):
             yield None
         return
+    own = root.var if counted and isinstance(root, Loop) and (root is loop or _counted(root)) else None
     later: Order = [({f"t.{loop.var}": 1, f"s.{own}": -1, "": -(s is t)}, False)] if root is loop else []
     ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
     begun = root.extent.value - 1 if own and isinstance(root, Loop) and isinstance(root.extent, Int) else 0
     begun = -1 if root is loop else begun
     for distance in distances(func, s, t, ahead, [*same, *later], over=None if fewer is None else begun - fewer):
         yield None if distance is None else begun - distance
+
+
+def _follows_elsewhere(func: Func, s: Statement, t: Statement, same: Order) -> bool:
+    """Whether an instance of `t`, which is not in the loop, touches the same as an earlier one of `s`."""
+    shared = [v for v in s.dims if v in t.dims]
+    after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
+    if s is not t:
+        after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
+    return has_conflict(func, s, t, after)

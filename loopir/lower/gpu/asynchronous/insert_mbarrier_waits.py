@@ -58,6 +58,7 @@ from loopir.ir.traverse.walk import (
     statements,
     taken_names,
 )
+from loopir.lower.gpu.asynchronous.async_groups import is_issued, is_serial, issues
 from loopir.lower.target import Target
 
 MAX_BARRIERS = 32
@@ -69,23 +70,15 @@ def insert_mbarrier_waits(func: Func, target: Target) -> Func:
     taken = taken_names(func)
 
     def kernel(s: Stmt) -> Stmt | None:
-        if not isinstance(s, Kernel) or not any(_is_copy(x) and x.ring is None for x in statements(s.body)):
+        if not isinstance(s, Kernel) or not any(issues(x, "bytes") and x.ring is None for x in statements(s.body)):
             return None
         return _Kernel(func, _sunk(s), taken).rewritten()
 
     return replace(func, body=rewrite(func.body, kernel))
 
 
-def _is_copy(s: Stmt) -> TypeGuard[InstrRegion]:
-    return isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes"
-
-
 def _copies(s: Stmt) -> list[InstrRegion]:
-    return [x for x in statements((s,)) if _is_copy(x)]
-
-
-def _is_serial(s: Stmt) -> TypeGuard[Loop]:
-    return isinstance(s, Loop) and s.kind not in AXES
+    return [x for x in statements((s,)) if issues(x, "bytes")]
 
 
 def _sunk(kernel: Kernel) -> Kernel:
@@ -132,7 +125,7 @@ def _one_thread_s(s: Stmt | None, threads: set[str]) -> TypeGuard[If]:
 
 def _counts_turns(loop: Loop) -> bool:
     """Whether each iteration of `loop` fills another buffer of a ring."""
-    copied = [p for p in leaf_paths((loop,)) if any(map(_is_copy, p.around))]
+    copied = [p for p in leaf_paths((loop,)) if is_issued(p, "bytes")]
     return any(_slots(p) > 1 and loop.var in free_vars(p.stmt.at[0]) for p in copied)
 
 
@@ -152,7 +145,7 @@ class _Kernel:
     def rewritten(self) -> Stmt:
         plan = _Plan.of(self)
         body = self.at_once(self.kernel.body, False) if plan is None else plan.applied(self, self.kernel.body)
-        first = next(p for p in self.places if any(map(_is_copy, p.around)))
+        first = next(p for p in self.places if is_issued(p, "bytes"))
         one = self.elected(first)
         return replace(self.kernel, body=_inside_axes(body, lambda inner: self.begun(one, inner)))
 
@@ -198,8 +191,8 @@ class _Kernel:
                 ]
                 run = []
             if s is not None:
-                inner = partial(self.at_once, again=again or _is_serial(s))
-                out.append(_map_bodies(s, inner) if not _is_copy(s) else s)
+                inner = partial(self.at_once, again=again or is_serial(s))
+                out.append(_map_bodies(s, inner) if not issues(s, "bytes") else s)
         return tuple(out)
 
     def alone(self, s: Stmt) -> bool:
@@ -207,18 +200,18 @@ class _Kernel:
 
     def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
         """Copies, which fill `slot` together, after the barrier was told of their bytes."""
-        marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if _is_copy(s) else None)
+        marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if issues(s, "bytes") else None)
         first, *others = (s for s in marked if isinstance(s, If))
         return (If(first.cond, (ExpectTx(slot, sum(map(transaction_bytes, run))), *first.then)), *others)
 
 
 def _only_copies(s: Stmt) -> bool:
-    return _is_copy(s) or (_is_serial(s) and isinstance(s.extent, Int) and all(map(_only_copies, s.body)))
+    return issues(s, "bytes") or (is_serial(s) and isinstance(s.extent, Int) and all(map(_only_copies, s.body)))
 
 
 def transaction_bytes(s: Stmt) -> int:
     """The bytes that the copies in `s` transfer: whole boxes, even where they exceed the array."""
-    if _is_copy(s):
+    if issues(s, "bytes"):
         (b,) = (a.buffer for a in s.fn.meaning.args if a.access == "out")
         return prod(d.value for d in b.shape if isinstance(d, Int)) * b.dtype.bytes
     times = s.extent.value if isinstance(s, Loop) and isinstance(s.extent, Int) else 1
@@ -255,7 +248,7 @@ class _Plan:
     @staticmethod
     def of(k: _Kernel) -> _Plan | None:
         """None if the copies and the loop are not those of a ring."""
-        copied = [p for p in k.places if any(map(_is_copy, p.around))]
+        copied = [p for p in k.places if is_issued(p, "bytes")]
         filled = frozenset(b.name for b in _filled_buffers(copied))
         reading = [p for p in k.places if p not in copied and accessed_buffers(p.stmt) & filled]
         return _Plan._in_the_loop(k, copied, reading, filled) or _Plan._before_it(k, copied, reading, filled)
@@ -265,11 +258,11 @@ class _Plan:
         k: _Kernel, copied: Sequence[StmtPath], reading: Sequence[StmtPath], filled: frozenset[str]
     ) -> _Plan | None:
         """All copies are made by a loop before the one that reads: there are as many buffers as turns, or more."""
-        first = next((s for s in copied[0].around if _is_serial(s) and _counts_turns(s)), None)
+        first = next((s for s in copied[0].around if is_serial(s) and _counts_turns(s)), None)
         if first is None or not isinstance(first.extent, Int) or not all(_encloses(first, (p,)) for p in copied):
             return None
         around = reading[0].around if reading else ()
-        loop = next((s for s in around if _is_serial(s) and _precedes(k.kernel.body, first, s)), None)
+        loop = next((s for s in around if is_serial(s) and _precedes(k.kernel.body, first, s)), None)
         if loop is None or loop.extent != first.extent or not all(_encloses(loop, (p,)) for p in reading):
             return None
         slots = {_slots(p) for p in copied}
@@ -284,12 +277,12 @@ class _Plan:
         k: _Kernel, copied: Sequence[StmtPath], reading: Sequence[StmtPath], filled: frozenset[str]
     ) -> _Plan | None:
         """Copies are made by the loop that reads, some turns ahead, and the first ones before it."""
-        loop = next((s for s in reversed(copied[-1].around) if _is_serial(s) and _encloses(s, reading)), None)
-        if loop is None or not all(any(x is loop for x in p.around) for p in reading):
+        loop = next((s for s in reversed(copied[-1].around) if is_serial(s) and _encloses(s, reading)), None)
+        if loop is None or not all(p.is_in(loop) for p in reading):
             return None
-        before = [p for p in copied if not any(x is loop for x in p.around)]
+        before = [p for p in copied if not p.is_in(loop)]
         first = next((s for p in before for s in p.around if _precedes(k.kernel.body, s, loop)), None)
-        if not all(any(x is first for x in p.around) for p in before):
+        if not all(p.is_in(first) for p in before):
             return None
         if not before and max(p.path for p in copied) > min(p.path for p in reading):
             return None
@@ -314,14 +307,14 @@ class _Plan:
 
     def fits(self, k: _Kernel, p: StmtPath) -> bool:
         """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
-        inside = any(x is self.loop for x in p.around)
+        inside = p.is_in(self.loop)
         root = self.loop if inside else self.first
         assert root is not None
         known = Context.of(k.func)
         for s in p.around[: next(n for n, x in enumerate(p.around) if x is root) + 1]:
             known = known.loop(s.var, s.extent) if isinstance(s, Loop) else known
         turn = self.turn_of(root)
-        if any(map(_is_copy, p.around)):
+        if is_issued(p, "bytes"):
             turn = turn + (self.ahead if inside else 0)
             depth = next(n for n, x in enumerate(p.around) if x is root)
             tests = [s.cond for s in p.around[depth:] if isinstance(s, If) and not free_vars(s.cond) & k.threads]
@@ -372,13 +365,13 @@ def _side_by_side(k: _Kernel, body: Body) -> tuple[Body, If | None]:
 
 
 def _encloses(loop: Stmt, reading: Sequence[StmtPath]) -> bool:
-    return any(x is loop for p in reading for x in p.around)
+    return any(p.is_in(loop) for p in reading)
 
 
 def _slots(p: StmtPath) -> int:
     """How many buffers there are of what `p` fills: its first dimension, if no box lies along that, counts them."""
     b = next(b for b in _filled_buffers((p,)))
-    (do,) = (s for s in p.around if _is_copy(s))
+    (do,) = (s for s in p.around if issues(s, "bytes"))
     boxes = sum(1 for a in do.fn.meaning.args if a.access == "out" for _ in a.buffer.shape)
     return b.shape[0].value if len(b.shape) > boxes and isinstance(b.shape[0], Int) else 1
 

@@ -12,6 +12,7 @@ from typing import TypeGuard
 from loopir.ir.grammar import Barrier, Body, Fence, Func, InstrRegion, Kernel, Stmt
 from loopir.ir.instr.match_nest import match
 from loopir.ir.traverse.walk import leaf_paths, map_body, map_stmts, rewrite, statements
+from loopir.lower.gpu.asynchronous.async_groups import is_issued
 from loopir.lower.target import Target
 
 
@@ -35,14 +36,9 @@ def _needs_fences(kernel: Kernel) -> bool:
         found = match(s, lowered=True)
         operands = (found.operands[a.buffer.name].buffer for a in s.fn.meaning.args if a.access == "in")
         read |= {b.name for b in operands if b.scope == "shared"}
-    ordinary = (p.stmt for p in leaf_paths(kernel.body) if not any(_writes_by_itself(s) for s in p.around))
+    ordinary = (p.stmt for p in leaf_paths(kernel.body) if not is_issued(p, "bytes"))
     written = (s.buffers for s in ordinary)
     return any(b.name in read for bs in written for b in bs)
-
-
-def _writes_by_itself(s: Stmt) -> bool:
-    """Whether `s` writes shared memory in the way that it is read here."""
-    return isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes"
 
 
 def _fenced(s: Stmt) -> Stmt | Body:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeGuard
 
 from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Order, concurrent_conflict
@@ -27,7 +29,6 @@ from loopir.ir.grammar import (
     Cond,
     Func,
     If,
-    InstrRegion,
     Int,
     Kernel,
     Loop,
@@ -47,6 +48,14 @@ from loopir.ir.traverse.walk import (
     statements,
     stored_buffers,
 )
+from loopir.lower.gpu.asynchronous.async_groups import (
+    has_issue,
+    is_issued,
+    is_serial,
+    issues,
+    iterations_until_write,
+    wait_after_each,
+)
 from loopir.lower.target import Target
 
 GROUP = "stores"
@@ -62,31 +71,14 @@ def insert_store_waits(func: Func, target: Target) -> Func:
 
 def _wait_for_stores(func: Func, kernel: Kernel) -> Stmt:
     here = tuple(leaf_paths(kernel.body))
-    mine = [p for p in here if any(map(_is_store, p.around))]
+    mine = [p for p in here if is_issued(p, GROUP)]
     if not mine:
         return kernel
     of = {s.label: s for s in statements_of(func)}
     _require_last(func, kernel, mine, here, of)
-    plan = _Plan.of(func, kernel, mine, here, of)
-    body = _wait_after_each(kernel.body) if plan is None else plan.applied(kernel)
+    plan = _plan(func, kernel, mine, here, of)
+    body = wait_after_each(kernel.body, GROUP) if plan is None else plan.applied(kernel)
     return replace(kernel, body=_ended(body))
-
-
-def _is_store(s: Stmt) -> bool:
-    return isinstance(s, InstrRegion) and s.fn.asynchronous == GROUP
-
-
-def _has_store(s: Stmt) -> bool:
-    return any(map(_is_store, statements((s,))))
-
-
-def _wait_after_each(body: Body) -> Body:
-    """Each store followed by a wait for it."""
-
-    def visit(s: Stmt) -> Stmt | Body:
-        return (s, AsyncCommit(GROUP), AsyncWait(0, GROUP)) if _is_store(s) else map_stmts(s, visit)
-
-    return map_body(body, visit)
 
 
 def _ended(body: Body) -> Body:
@@ -107,7 +99,7 @@ def _require_last(
                 f"{p.stmt.label} writes {name} by itself until the launch ends, and {other.stmt.label} of the same "
                 f"launch touches it, too; store one of them in the ordinary way"
             )
-        outside = p.around[: next(n for n, x in enumerate(p.around) if _is_store(x))]
+        outside = p.around[: next(n for n, x in enumerate(p.around) if issues(x, GROUP))]
         for loop in (x for x in outside if isinstance(x, Loop) and x.kind not in BLOCK_AXES):
             clash = concurrent_conflict(func, of[p.stmt.label], of[p.stmt.label], same=(), differ=loop.var)
             if clash is not None:
@@ -121,36 +113,6 @@ class _Plan:
     loop: Loop
     unit: Stmt
     pending: int
-
-    @staticmethod
-    def of(
-        func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
-    ) -> _Plan | None:
-        """None where not each iteration of one loop writes what it then stores."""
-        read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))
-        writing = [q for q in here if q not in mine and stored_buffers(q.stmt) & read]
-        serial = [s for s in mine[0].loops if s.kind not in AXES]
-        loop = next(
-            (s for s in reversed(serial) if all(any(x is s for x in p.around) for p in (*mine, *writing))), None
-        )
-        if loop is None:
-            return None
-        unit = _unit(loop.body, writing)
-        if unit is None or not all(any(x is unit for x in (*p.around, p.stmt)) for p in mine):
-            return None
-        around = path_within(kernel.body, loop)[:-1]
-        fixed = [s.var for s in path_to(func, kernel) if isinstance(s, Loop)]
-        fixed += [s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES]
-        outer = [s.var for s in around if isinstance(s, Loop) and s.kind not in AXES]
-        asked = [(p, q) for p in mine for q in writing]
-        within = [n for pair in asked for n in _later(func, of, pair, loop, fixed, outer)]
-        if not isinstance(loop.body[-1], Barrier):  # nothing is written again before a later run of the loop
-            again = (s for s in reversed(around) if isinstance(s, Loop) and isinstance(s.body[-1], Barrier))
-            last = next(again, None)
-            return _Plan(last, unit, 0) if last is not None and not within else None
-        found = [*within, *(n for pair in asked for n in _next_run(func, of, pair, loop, fixed, outer))]
-        least = min((0 if n is None else n - 1 for n in found), default=MAX_GROUPS)
-        return _Plan(loop, unit, min(least, MAX_GROUPS)) if least >= 0 else None
 
     def applied(self, kernel: Kernel) -> Body:
         one = _elected(self.unit, {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES})
@@ -173,12 +135,53 @@ class _Plan:
         return map_body(kernel.body, visit)
 
 
+def _plan(
+    func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
+) -> _Plan | None:
+    """The plan for the stores `mine`; None where not each iteration of one loop writes what it then stores."""
+    read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))
+    writing = [q for q in here if q not in mine and stored_buffers(q.stmt) & read]
+    found = _loop_and_unit(mine, writing)
+    if found is None:
+        return None
+    loop, unit = found
+    around = path_within(kernel.body, loop)[:-1]
+    fixed, outer = _fixed_loops(func, kernel), [s.var for s in around if is_serial(s)]
+    pairs = list(product(mine, writing))
+    within = [n for pair in pairs for n in iterations_until_write(func, of, pair, loop.var, (*fixed, *outer))]
+    if not _ends_in_barrier(loop):  # nothing is written again before a later run of the loop
+        last = next(filter(_ends_in_barrier, reversed(around)), None)
+        return None if last is None or within else _Plan(last, unit, 0)
+    again = [n for pair in pairs for n in _next_run(func, of, pair, loop, fixed, outer)]
+    least = min((0 if n is None else n - 1 for n in (*within, *again)), default=MAX_GROUPS)
+    return _Plan(loop, unit, min(least, MAX_GROUPS)) if least >= 0 else None
+
+
+def _loop_and_unit(mine: Sequence[StmtPath], writing: Sequence[StmtPath]) -> tuple[Loop, Stmt] | None:
+    """The innermost serial loop around all of these, and the one statement in it that has all stores."""
+    serial = reversed([s for s in mine[0].loops if is_serial(s)])
+    loop = next((s for s in serial if all(p.is_in(s) for p in (*mine, *writing))), None)
+    unit = None if loop is None else _unit(loop.body, writing)
+    return (loop, unit) if loop is not None and unit is not None and all(p.is_in(unit) for p in mine) else None
+
+
+def _fixed_loops(func: Func, kernel: Kernel) -> list[str]:
+    """The loops around `kernel` and those of its blocks, whose iterations share no shared memory."""
+    inside = (s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES)
+    return [s.var for s in (*path_to(func, kernel), *inside) if isinstance(s, Loop)]
+
+
+def _ends_in_barrier(s: Stmt) -> TypeGuard[Loop]:
+    """Whether `s` is a loop whose iterations end in a barrier."""
+    return isinstance(s, Loop) and isinstance(s.body[-1], Barrier)
+
+
 def _unit(body: Body, writing: Sequence[StmtPath]) -> Stmt | None:
     """The one statement in `body`, perhaps in allocations, that has all stores and none of what writes their source."""
-    found = [s for s in body if _has_store(s)]
+    found = [s for s in body if has_issue(s, GROUP)]
     if len(found) != 1:
         return None
-    if not any(any(x is found[0] for x in (*q.around, q.stmt)) for q in writing):
+    if not any(q.is_in(found[0]) for q in writing):
         return found[0]
     return _unit(found[0].body, writing) if isinstance(found[0], Alloc) else None
 
@@ -186,24 +189,6 @@ def _unit(body: Body, writing: Sequence[StmtPath]) -> Stmt | None:
 def _elected(unit: Stmt, threads: set[str]) -> Cond | None:
     """The test of who issues the stores of `unit`, if it is nothing but that around them."""
     return unit.cond if isinstance(unit, If) and not unit.orelse and free_vars(unit.cond) <= threads else None
-
-
-def _later(
-    func: Func,
-    of: dict[str, Statement],
-    pair: tuple[StmtPath, StmtPath],
-    loop: Loop,
-    fixed: list[str],
-    outer: list[str],
-) -> Iterator[int | None]:
-    """How many iterations of `loop` later, at least, `q` writes what `p` reads, in one run of it; None if that cannot
-    be told, and 0 if it is the same one."""
-    p, q = pair
-    s, t = of[p.stmt.label], of[q.stmt.label]
-    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in (*fixed, *outer)]
-    later = ({f"t.{loop.var}": 1, f"s.{loop.var}": -1, "": -int(q.path < p.path)}, False)
-    for found in distances(func, s, t, {f"s.{loop.var}": 1, f"t.{loop.var}": -1}, [*same, later]):
-        yield None if found is None else -found
 
 
 def _next_run(
@@ -214,11 +199,10 @@ def _next_run(
     fixed: list[str],
     outer: list[str],
 ) -> Iterator[int | None]:
-    """As `_later`, in a later run of `loop`: the iterations of all runs are counted, as if they followed at once."""
+    """As `iterations_until_write`, in a later run of `loop`: iterations count on from run to run."""
     s, t = (of[p.stmt.label] for p in pair)
     for n, v in enumerate(outer):
         same: Order = [({f"s.{x}": 1, f"t.{x}": -1}, True) for x in (*fixed, *outer[:n])]
         after = ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)
         for found in distances(func, s, t, {f"s.{loop.var}": 1, f"t.{loop.var}": -1}, [*same, after]):
-            known = found is not None and isinstance(loop.extent, Int)
-            yield loop.extent.value - found if known and isinstance(loop.extent, Int) and found is not None else None
+            yield loop.extent.value - found if isinstance(loop.extent, Int) and found is not None else None

@@ -5,16 +5,12 @@ Products that follow one another, through loops that hold nothing else, are one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypeGuard
 
 from loopir.analysis.dependence.access import Statement, statements_of
-from loopir.analysis.dependence.depend import Order
-from loopir.analysis.dependence.fusion_shift import distances
 from loopir.ir.grammar import (
-    AXES,
     Alloc,
     AsyncCommit,
     AsyncWait,
@@ -25,7 +21,6 @@ from loopir.ir.grammar import (
     Fence,
     Func,
     If,
-    InstrRegion,
     Int,
     Kernel,
     Loop,
@@ -35,7 +30,8 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.instr.match_nest import match
-from loopir.ir.traverse.walk import StmtPath, accessed_buffers, leaf_paths, leaf_writes, rewrite, statements, substitute
+from loopir.ir.traverse.walk import accessed_buffers, leaf_paths, leaf_writes, rewrite, statements, substitute
+from loopir.lower.gpu.asynchronous.async_groups import is_issued, is_serial, issues, iterations_until_write
 from loopir.lower.gpu.asynchronous.ring_slots import releases
 from loopir.lower.target import Target
 
@@ -49,19 +45,15 @@ def insert_wgmma_waits(func: Func, target: Target) -> Func:
 
 
 def _wait_for_products(func: Func, kernel: Kernel) -> Stmt:
-    if not any(_is_product(s) for s in statements(kernel.body)):
+    if not any(issues(s, GROUP) for s in statements(kernel.body)):
         return kernel
     late = _late(func, kernel)
     return replace(kernel, body=_grouped(kernel.body, late))
 
 
-def _is_product(s: Stmt) -> TypeGuard[InstrRegion]:
-    return isinstance(s, InstrRegion) and s.fn.asynchronous == GROUP
-
-
 def _only_products(s: Stmt) -> bool:
     """Whether `s` is products, one after the other."""
-    return _is_product(s) or (isinstance(s, Loop) and bool(s.body) and all(map(_only_products, s.body)))
+    return issues(s, GROUP) or (isinstance(s, Loop) and bool(s.body) and all(map(_only_products, s.body)))
 
 
 def _grouped(body: Body, late: Mapping[int, int], pending: int = 0) -> Body:
@@ -100,18 +92,18 @@ class _Group:
     def __init__(self, run: Sequence[Stmt], awaited: frozenset[str] = frozenset()) -> None:
         self.awaited = awaited
         """The barriers that were waited for before them: what they read may be of their turns."""
-        found = [match(s, lowered=True) for s in statements(tuple(run)) if _is_product(s)]
+        found = [match(s, lowered=True) for s in statements(tuple(run)) if issues(s, GROUP)]
         self.held = _registers(run)
         self.sums = frozenset[str]().union(*(leaf_writes(p.stmt) for p in leaf_paths(tuple(run))))
         self.left = frozenset(b.name for b in self.held) - self.sums
         self.reads = frozenset(o.buffer.name for m in found for o in m.operands.values()) - self.sums - self.left
-        self.told: list[Stmt] = []
+        self.releases: list[Stmt] = []
 
     def stops(self, s: Stmt) -> bool:
         """Whether `s` has to wait for these."""
         if isinstance(s, Barrier) or any(isinstance(x, Barrier | AsyncWait) for x in statements((s,))):
             return True
-        if self.told and self.awaited & _awaited(s):
+        if self.releases and self.awaited & _awaited(s):
             return True  # the turn after theirs may not come before they say that they have read
         wrote = frozenset[str]().union(*(leaf_writes(p.stmt) for p in leaf_paths((s,))))
         return bool(accessed_buffers(s) & self.sums or wrote & (self.left | self.reads))
@@ -134,7 +126,7 @@ def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
         out.append(AsyncWait(len(going), GROUP))
         out.extend(RegisterFence(b) for g in done for b in g.held)
         for g in done:
-            out.extend(g.told)
+            out.extend(g.releases)
 
     runs: list[Stmt | list[Stmt]] = []
     for s in body:
@@ -153,7 +145,7 @@ def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
             out += [Fence("registers"), *s, AsyncCommit(GROUP)]
             going.append(new)
         elif releases(s) and going:
-            going[-1].told.append(s)
+            going[-1].releases.append(s)
         else:
             blocking = [n for n, g in enumerate(going) if g.stops(s)]
             if blocking:
@@ -188,57 +180,36 @@ def _late(func: Func, kernel: Kernel) -> dict[int, int]:
     Nothing else in the loop touches their sums, and what they read is written again only so many iterations later,
     after a barrier at the end of the iteration that waits for them, or once these are said to be read.
     """
-    out: dict[int, int] = {}
     by_label = {s.label: s for s in statements_of(func)}
-    for loop in statements(kernel.body):
-        if not isinstance(loop, Loop) or loop.kind in AXES or not any(map(_only_products, loop.body)):
-            continue
-        told = any(map(releases, loop.body))
-        if not (told or isinstance(loop.body[-1], Barrier)) or _only_products(loop):
-            continue
-        inside = [p for p in leaf_paths(kernel.body) if any(x is loop for x in p.around)]
-        run = [p for p in inside if any(map(_is_product, p.around))]
-        others = [p for p in inside if p not in run]
-        sums = frozenset[str]().union(*(leaf_writes(p.stmt) for p in run))
-        if any(accessed_buffers(p.stmt) & sums for p in others):
-            continue
-        outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
-        found: list[int | None] = []
-        others.sort(key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
-        for p, q in product(run, others):
-            found += _iterations_apart(func, by_label, p, q, loop.var, outer, min(filter(None, found), default=None))
-        pending = 0 if None in found else min([n - 1 for n in found if n is not None], default=1)
-        pending = min(pending, 0 if found and not isinstance(loop.body[-1], Barrier) else 1) if told else pending
-        if pending > 0:
-            out[id(loop.body[0])] = min(pending, MAX_GROUPS)
-    return out
+    loops = [s for s in statements(kernel.body) if is_serial(s) and any(map(_only_products, s.body))]
+    found = {id(s.body[0]): _pending(func, kernel, s, by_label) for s in loops if not _only_products(s)}
+    return {first: min(pending, MAX_GROUPS) for first, pending in found.items() if pending > 0}
 
 
-def _iterations_apart(
-    func: Func,
-    by_label: Mapping[str, Statement],
-    p: StmtPath,
-    q: StmtPath,
-    var: str,
-    outer: Sequence[str],
-    less: int | None,
-) -> Iterator[int | None]:
-    """How many iterations of loop `var` later, at least, `q` writes what `p` reads; None if that cannot be told.
-
-    What is not `less` than is known may be left out."""
-    if not leaf_writes(q.stmt) & accessed_buffers(p.stmt):
-        return
-    s, t = by_label[p.stmt.label], by_label[q.stmt.label]
-    order: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in outer]
-    order.append(({f"t.{var}": 1, f"s.{var}": -1, "": -int(q.path < p.path)}, False))
-    over = None if less is None else -less
-    for distance in distances(func, s, t, {f"s.{var}": 1, f"t.{var}": -1}, order, over=over):
-        yield None if distance is None else -distance
+def _pending(func: Func, kernel: Kernel, loop: Loop, by_label: Mapping[str, Statement]) -> int:
+    """How many groups of products may be under way at the wait of an iteration of `loop`."""
+    releasing, barrier = any(map(releases, loop.body)), isinstance(loop.body[-1], Barrier)
+    if not (releasing or barrier):
+        return 0
+    inside = [p for p in leaf_paths(kernel.body) if p.is_in(loop)]
+    run = [p for p in inside if is_issued(p, GROUP)]
+    others = [p for p in inside if p not in run]
+    sums = frozenset[str]().union(*(leaf_writes(p.stmt) for p in run))
+    if any(accessed_buffers(p.stmt) & sums for p in others):
+        return 0
+    outer = [x.var for x in run[0].loops[: run[0].loops.index(loop)]]
+    found: list[int | None] = []
+    others.sort(key=lambda q: len(by_label[q.stmt.label].conds))  # what they tell need not be asked of the rest
+    for pair in product(run, others):
+        less = min(filter(None, found), default=None)
+        found += iterations_until_write(func, by_label, pair, loop.var, outer, less)
+    pending = 0 if None in found else min((n - 1 for n in found if n is not None), default=1)
+    return min(pending, 0 if found and not barrier else 1) if releasing else pending
 
 
 def _registers(run: Iterable[Stmt]) -> list[Buffer]:
     """The fragments that products work on."""
-    found = [match(s, lowered=True) for s in statements(tuple(run)) if _is_product(s)]
+    found = [match(s, lowered=True) for s in statements(tuple(run)) if issues(s, GROUP)]
     return list(
         {o.buffer.name: o.buffer for m in found for o in m.operands.values() if o.buffer.scope == "fragment"}.values()
     )

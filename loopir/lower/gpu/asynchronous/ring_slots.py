@@ -20,7 +20,6 @@ from loopir.ir.grammar import (
     ExpectTx,
     If,
     Index,
-    InstrRegion,
     Int,
     Kernel,
     Load,
@@ -42,6 +41,7 @@ from loopir.ir.traverse.walk import (
     stored_buffers,
     substitute,
 )
+from loopir.lower.gpu.asynchronous.async_groups import is_issued
 from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import slot_indices
 
 
@@ -62,11 +62,11 @@ def ring_slot(kernel: Kernel, role: WarpSpecialized, loop: Loop) -> tuple[Index,
     """The slot of an iteration of `loop`, and the number of slots. Raises LowerError if there are none."""
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
-    mine = [p for p in here if any(s is role for s in p.around)]
+    mine = [p for p in here if p.is_in(role)]
     others = [p for p in here if p not in mine]
     using = [p for p in others if accessed_buffers(p.stmt) & filled]
     _require_apart(kernel, mine, others, filled)
-    inside = [p for p in using if any(s is loop for s in p.around)]
+    inside = [p for p in using if p.is_in(loop)]
     if not using or len(inside) < len(using) or min(p.path for p in using) < max(p.path for p in mine):
         raise LowerError(f"what the role in {kernel.name} fills is used outside of the rest of loop {loop.var}")
     found = {simplify(at, Context()) for p in (*mine, *using) for at in slot_indices(p, filled)}
@@ -87,7 +87,7 @@ def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
     """The slot that a producer fills at one of several places, and the number of slots."""
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
-    mine = [p for p in here if any(s is role for s in p.around)]
+    mine = [p for p in here if p.is_in(role)]
     others = [p for p in here if not any(isinstance(s, WarpSpecialized) for s in p.around)]
     _require_apart(kernel, mine, others, filled)
     found = {simplify(at, Context()) for p in mine for at in slot_indices(p, filled)}
@@ -137,7 +137,7 @@ def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozense
                 covered += spanned
     for p in leaf_paths(kernel.body):
         mine = not accessed_buffers(p.stmt) & filled or any(isinstance(s, WarpSpecialized) for s in p.around)
-        if not mine and not any(s is x for s in (*p.around, p.stmt) for x in covered):
+        if not mine and not any(p.is_in(x) for x in covered):
             raise LowerError(f"{p.stmt.label} uses {', '.join(sorted(filled))} where no role has filled it before")
 
 
@@ -153,7 +153,7 @@ def _require_apart(
 ) -> None:
     """Refuse unless the two sides share only what the producer fills, by copies that count their bytes."""
     for p in mine:
-        if not any(isinstance(s, InstrRegion) and s.fn.asynchronous == "bytes" for s in p.around):
+        if not is_issued(p, "bytes"):
             raise LowerError(f"{p.stmt.label} is to be done ahead, and is no copy that counts its bytes; tensorize it")
     written = frozenset[str]().union(*(stored_buffers(p.stmt) for p in others))
     read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))

@@ -66,6 +66,7 @@ from loopir.ir.traverse.walk import (
     take_name,
     taken_names,
 )
+from loopir.lower.gpu.asynchronous.async_groups import is_issued
 from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import transaction_bytes
 from loopir.lower.gpu.asynchronous.ring_slots import (
     TurnOrder,
@@ -427,7 +428,7 @@ def _allocated(buffers: Sequence[Buffer], body: Body) -> Body:
 
 
 def _is_product(p: StmtPath) -> bool:
-    return any(isinstance(s, InstrRegion) and s.fn.asynchronous == "products" for s in p.around)
+    return is_issued(p, "products")
 
 
 def _launch_body(body: Body) -> Body:

@@ -72,7 +72,7 @@ def privatize(func: Func, buffer: str, loop: str) -> Func:
 
 def _chain(alloc: Alloc, target: Loop) -> tuple[Stmt, ...]:
     """What stands between the allocation and the loop, and the loop."""
-    place = next((p for p in leaf_paths(alloc.body) if any(s is target for s in p.around)), None)
+    place = next((p for p in leaf_paths(alloc.body) if p.is_in(target)), None)
     if place is None:
         return (target,)
     end = next(n for n, s in enumerate(place.around) if s is target)
