@@ -96,31 +96,19 @@ def _declare_wgmma(columns: str, steps: str, short: str, first: str | None, tran
     """Each operand lies with the reduced loop along its rows, or with its other loop, which the descriptor tells."""
     n, kind = int(columns), OPERAND_KINDS[short]
     left, right, k, registers = first == "_at", transposed is None, kind.depth, first == "_ar"
-    wide = n % (16 if kind.register == "r" and n > INT_COLUMNS_BY_16 else 8) == 0 and 8 <= n <= MAX_COLUMNS
-    if not wide or int(steps) != k or ((left or right) and not kind.either):
+    if not _is_wide(n, kind) or int(steps) != k or ((left or right) and not kind.either):
         return
     name = f"wgmma_m64n{n}k{k}_{short}{first or ''}{transposed or ''}"
-    count, signs = n // 2, "" if kind.register == "r" else ", 1, 1"
-    turns = f", {int(right)}" if registers else f", {int(left)}, {int(right)}"
-    spelt = (_LEFT_HELD if registers else _WGMMA).format(
-        name=name, n=n, k=k, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count,
-        b=count + (4 if registers else 1), words=", ".join(f"%{count + i}" for i in range(4)),
-        more=signs + (turns if kind.either else ""),
-        registers=_in_lines([f"%{i}" for i in range(count)], 16, '"\n               "'),
-        outputs=_in_lines([f'"+{kind.register}"(d[{i}])' for i in range(count)], 8, "\n                 "),
-    )  # fmt: skip
-    told: dict[str, Major] = {"B": "mn" if right else "k"}
-    told |= {} if registers else {"A": "mn" if left else "k"}
+    majors: dict[str, Major] = {"B": "mn" if right else "k"}
+    majors |= {} if registers else {"A": "mn" if left else "k"}
     where = f"fragment {warpgroup_fragment(4 // BY_NAME[kind.dtype].bytes)}" if registers else "shared"
-    of = f"{kind.dtype} and {kind.right}" if kind.right else kind.dtype
     a, b = "A[k, i]" if left else "A[i, k]", "B[k, j]" if right else "B[j, k]"
     instruction(
         level="warpgroup",
         cuda=f"lp_{name}({{C}}, {'{A}' if registers else 'lp_matrix({A}, {A_word})'}, lp_matrix({{B}}, {{B_word}}));",
-        cuda_prelude=f"{_PRELUDE.format()}\n{spelt}", asynchronous="products", arch="sm_90a",
-        matrices=told,
-        doc=f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {k} by {n} columns, "
-        f"{kind.of.format('each')}, in {kind.sums}{', A from registers' if registers else ''}.",
+        cuda_prelude=f"{_PRELUDE.format()}\n{_spelling(name, n, kind, left=left, right=right, registers=registers)}",
+        asynchronous="products", arch="sm_90a", matrices=majors,
+        doc=_doc(n, kind, left=left, right=right, registers=registers),
     )(f"""
 def {name}(C: "inout {kind.sums}[64, {n}] fragment {warpgroup_fragment(2)}",
            A: "{kind.dtype}[{f'{k}, 64' if left else f'64, {k}'}] {where}",
@@ -128,6 +116,34 @@ def {name}(C: "inout {kind.sums}[64, {n}] fragment {warpgroup_fragment(2)}",
     for i, j, k in grid(64, {n}, {k}):
         C[i, j] += {kind.of.format(a)} * {kind.of.format(b)}
 """)  # fmt: skip
+
+
+def _doc(columns: int, kind: Kind, *, left: bool, right: bool, registers: bool) -> str:
+    """What the instruction computes, in a sentence."""
+    of = f"{kind.dtype} and {kind.right}" if kind.right else kind.dtype
+    return (
+        f"C += A{'.T' if left else ''} @ B{'' if right else '.T'} of {of}, 64 x {kind.depth} by {columns} columns, "
+        f"{kind.of.format('each')}, in {kind.sums}{', A from registers' if registers else ''}."
+    )
+
+
+def _is_wide(columns: int, kind: Kind) -> bool:
+    """Whether there is an instruction of so many columns."""
+    unit = 16 if kind.register == "r" and columns > INT_COLUMNS_BY_16 else 8
+    return 8 <= columns <= MAX_COLUMNS and columns % unit == 0
+
+
+def _spelling(name: str, columns: int, kind: Kind, *, left: bool, right: bool, registers: bool) -> str:
+    """The function of CUDA C that issues the instruction."""
+    count, signs = columns // 2, "" if kind.register == "r" else ", 1, 1"
+    turns = f", {int(right)}" if registers else f", {int(left)}, {int(right)}"
+    return (_LEFT_HELD if registers else _WGMMA).format(
+        name=name, n=columns, k=kind.depth, kind=kind.spelt, sums={"f": "float", "r": "int"}[kind.register], a=count,
+        b=count + (4 if registers else 1), words=", ".join(f"%{count + i}" for i in range(4)),
+        more=signs + (turns if kind.either else ""),
+        registers=_in_lines([f"%{i}" for i in range(count)], 16, '"\n               "'),
+        outputs=_in_lines([f'"+{kind.register}"(d[{i}])' for i in range(count)], 8, "\n                 "),
+    )  # fmt: skip
 
 
 FAMILIES.append((re.compile(rf"wgmma_m64n(\d+)k(\d+)_({'|'.join(OPERAND_KINDS)})(_at|_ar)?(_bt)?"), _declare_wgmma))

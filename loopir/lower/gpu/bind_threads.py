@@ -7,8 +7,9 @@ keeps a copy. Barriers are inserted by `insert_barriers`, later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from loopir.arith.simplify import EMPTY, simplify, simplify_cond
 from loopir.arith.simplify_func import known_at
@@ -22,6 +23,7 @@ from loopir.ir.grammar import (
     WARP_AXES,
     Alloc,
     Body,
+    Buffer,
     Cmp,
     Cond,
     Func,
@@ -75,20 +77,31 @@ def _collective(s: Stmt) -> bool:
     return isinstance(s, InstrRegion) and s.fn.level in COLLECTIVE_AXES
 
 
+Axes: TypeAlias = "dict[str, tuple[str, Index]]"
+"""The variable and the extent of each axis of a launch."""
+
+
 def _bind_kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> Stmt:
     kernel, own = privatize_locals(func, whole)
+    axes = _launch_axes(kernel, taken)
+    _require_one_kind_of_threads(kernel, axes)
+    known = known_at(func, whole).here
+    for kind in _skipped(kernel, axes):
+        name, extent = axes[kind]
+        some = simplify_cond(Cmp("<=", Int(1), extent), known) == TRUE
+        axes[kind] = (name, extent if some else simplify(maximum(extent, 1), EMPTY))
+    _require_room(kernel, axes, target)
+    body = _Binding(axes, own).under(kernel.body)
+    for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
+        body = (Loop(name, extent, WARP_AXES.get(kind, kind), body),)
+    return replace(kernel, body=body)
+
+
+def _launch_axes(kernel: Kernel, taken: set[str]) -> Axes:
+    """The axes that the bound loops of `kernel` and its instructions ask for, each as long as the longest of them."""
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     inside = {s.var for s in statements(kernel.body) if isinstance(s, Loop)}
-    axes: dict[str, tuple[str, Index]] = {}
-    levels = {s.fn.level for s in statements(kernel.body) if isinstance(s, InstrRegion)}
-    if levels & COLLECTIVE_AXES.keys():
-        axes["lane"] = (fresh_name("lane", taken), Int(LANES))
-    if "warpgroup" in levels or any(x.kind == "warpgroup" for x in bound):
-        axes |= {
-            "lane": (fresh_name("lane", taken), Int(LANES)),
-            "warp.x": (fresh_name("warp", taken), Int(GROUP_WARPS)),
-        }
-    taken |= {name for name, _ in axes.values()}
+    axes = _instruction_axes(kernel, bound, taken)
     for loop in sorted(bound, key=lambda x: AXES.index(x.kind)):
         if free_vars(loop.extent) & inside or any(isinstance(n, ValueToIndex) for n in nodes(loop.extent)):
             raise LowerError(
@@ -98,6 +111,24 @@ def _bind_kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> 
         axes[loop.kind] = (name, simplify(maximum(extent, loop.extent), EMPTY))
     if "lane" in axes:
         axes["lane"] = (axes["lane"][0], Int(LANES))
+    return axes
+
+
+def _instruction_axes(kernel: Kernel, bound: Sequence[Loop], taken: set[str]) -> Axes:
+    """The axes of those who issue the instructions of `kernel` together, and of warpgroups."""
+    axes: Axes = {}
+    levels = {s.fn.level for s in statements(kernel.body) if isinstance(s, InstrRegion)}
+    if levels & COLLECTIVE_AXES.keys():
+        axes["lane"] = (fresh_name("lane", taken), Int(LANES))
+    if "warpgroup" in levels or any(x.kind == "warpgroup" for x in bound):
+        axes["lane"] = (fresh_name("lane", taken), Int(LANES))
+        axes["warp.x"] = (fresh_name("warp", taken), Int(GROUP_WARPS))
+    taken |= {name for name, _ in axes.values()}
+    return axes
+
+
+def _require_one_kind_of_threads(kernel: Kernel, axes: Axes) -> None:
+    """Refuse warps beside plain threads, and warpgroups of other than four warps."""
     if (mixed := set(axes) & set(WARP_AXES)) and set(axes) & set(WARP_AXES.values()):
         raise LowerError(f"{kernel.name} is bound to {min(mixed)} and to threadIdx; bind all to warps and lanes")
     if "warpgroup" in axes and (axes["warp.x"][1] != Int(GROUP_WARPS) or "warp.y" in axes):
@@ -105,16 +136,6 @@ def _bind_kernel(func: Func, whole: Kernel, target: Target, taken: set[str]) -> 
             f"{kernel.name} is bound to warpgroup, and a warpgroup is {GROUP_WARPS} warps: bind at most {GROUP_WARPS} "
             f"iterations to warp.x, and none to warp.y"
         )
-    known = known_at(func, whole).here
-    for kind in _skipped(kernel, axes):
-        name, extent = axes[kind]
-        some = simplify_cond(Cmp("<=", Int(1), extent), known) == TRUE
-        axes[kind] = (name, extent if some else simplify(maximum(extent, 1), EMPTY))
-    _require_room(kernel, axes, target)
-    body = _under(kernel.body, axes, frozenset(), own)
-    for kind, (name, extent) in sorted(axes.items(), key=lambda x: AXES.index(x[0]), reverse=True):
-        body = (Loop(name, extent, WARP_AXES.get(kind, kind), body),)
-    return replace(kernel, body=body)
 
 
 def _skipped(kernel: Kernel, axes: Mapping[str, object]) -> set[str]:
@@ -123,7 +144,7 @@ def _skipped(kernel: Kernel, axes: Mapping[str, object]) -> set[str]:
     return {kind for kind in axes if kind in BLOCK_AXES and any(kind not in kinds for kinds in around)}
 
 
-def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Target) -> None:
+def _require_room(kernel: Kernel, axes: Axes, target: Target) -> None:
     total = 1
     cluster = axes.get("cluster", ("", Int(1)))
     if not isinstance(cluster[1], Int) or cluster[1].value > target.max_cluster:
@@ -147,61 +168,81 @@ def _require_room(kernel: Kernel, axes: dict[str, tuple[str, Index]], target: Ta
         )
 
 
-def _under(
-    body: Body, axes: dict[str, tuple[str, Index]], held: frozenset[str], own: frozenset[str],
-    copies: frozenset[str] = frozenset(),
-) -> Body:  # fmt: skip
-    """`body` with bound loops replaced by guards; `held` are the axes whose loops stand around it.
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """Where bound loops are replaced by guards; `held` are the axes whose loops stand around.
 
     Of the buffers in `own` every thread has a part, and their indices say where in it. Of those in `copies` every
     thread has one of its own, and all of them write to it alike.
     """
 
-    def visit(s: Stmt) -> Stmt | Body:
+    axes: Axes
+    own: frozenset[str]
+    held: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
+
+    def under(self, body: Body) -> Body:
+        return map_body(body, self.visit)
+
+    def visit(self, s: Stmt) -> Stmt | Body:
         if isinstance(s, Loop) and s.kind in AXES:
-            name, extent = axes[s.kind]
-            index = Int(0) if extent == Int(1) else Var(name)
-            inside = tuple(substitute(x, {s.var: index}) for x in _over_axis(s, name))
-            inner = _under(inside, axes, held | {s.kind}, own, copies)
-            return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
-        if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(axes) & set(BLOCK_AXES) <= held:
+            return self.bound_loop(s)
+        if isinstance(s, Alloc) and s.buffer.scope == "shared" and not set(self.axes) & set(BLOCK_AXES) <= self.held:
             raise LowerError(
                 f"{s.buffer.name} is shared memory, allocated outside a loop bound to blocks, and no block sees "
                 f'another\'s; allocate it inside that loop, or give it scope "global"'
             )
-        if isinstance(s, Alloc) and s.buffer.scope != "shared" and len(held) < len(axes) and s.buffer.name not in own:
+        if isinstance(s, Alloc) and self.is_outside_an_axis(s.buffer):
             _require_alike(s)
-            return replace(s, body=_under(s.body, axes, held, own, copies | {s.buffer.name}))
+            return replace(s, body=replace(self, copies=self.copies | {s.buffer.name}).under(s.body))
         if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
-            return map_stmts(s, visit)
-        for x in statements((s,)):
-            if isinstance(x, Alloc) and x.buffer.scope == "shared" and held - set(BLOCK_AXES) and not _by_role(x):
+            return map_stmts(s, self.visit)
+        self.require_no_shared_memory(s)
+        if any(leaf_writes(p.stmt) & self.copies for p in leaf_paths((s,))):
+            if isinstance(s, Store | Reduce) and not leaf_writes(s) <= self.copies:
+                raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
+            return map_stmts(s, self.visit)
+        return self.by_first_thread(s)
+
+    def bound_loop(self, s: Loop) -> Stmt | Body:
+        """The body of `s` for the index of its axis, where there is such an iteration."""
+        name, extent = self.axes[s.kind]
+        index = Int(0) if extent == Int(1) else Var(name)
+        inside = tuple(substitute(x, {s.var: index}) for x in _over_axis(s, name))
+        inner = replace(self, held=self.held | {s.kind}).under(inside)
+        return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
+
+    def is_outside_an_axis(self, b: Buffer) -> bool:
+        """Whether `b`, which is allocated here, would be several threads' that ought to have one each."""
+        return b.scope != "shared" and len(self.held) < len(self.axes) and b.name not in self.own
+
+    def require_no_shared_memory(self, s: Stmt) -> None:
+        """Refuse shared memory that is allocated in a loop over threads."""
+        for x in statements((s,)) if self.held - set(BLOCK_AXES) else ():
+            if isinstance(x, Alloc) and x.buffer.scope == "shared" and not _by_role(x):
                 raise LowerError(
                     f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
                     f'thread would have its own; allocate it outside that loop, or give it scope "local"'
                 )
-        if any(leaf_writes(p.stmt) & copies for p in leaf_paths((s,))):
-            if isinstance(s, Store | Reduce) and not leaf_writes(s) <= copies:
-                raise LowerError(f"{s.label} folds into local memory and other memory at once; give both one scope")
-            return map_stmts(s, visit)
+
+    def by_first_thread(self, s: Stmt) -> Stmt | Body:
+        """`s` on index 0 of each axis that is neither around it nor that of an instruction's lanes."""
+        regions = [d for d in statements((s,)) if isinstance(d, InstrRegion)]
         alone = [x for x in statements((s,)) if isinstance(x, Store | Reduce)]
-        together = [x for d in statements((s,)) if _collective(d) for x in statements((d,)) if x in alone]
+        together = [x for d in regions if _collective(d) for x in statements((d,)) if x in alone]
         if together and len(together) < len(alone):
-            return map_stmts(s, visit)
-        joint = {
-            x: d.fn for d in statements((s,)) if isinstance(d, InstrRegion) for x in COLLECTIVE_AXES.get(d.fn.level, ())
-        }
-        if inside := held & joint.keys():
+            return map_stmts(s, self.visit)
+        joint = {x: d.fn for d in regions for x in COLLECTIVE_AXES.get(d.fn.level, ())}
+        if inside := self.held & joint.keys():
             fn = joint[min(inside)]
             raise LowerError(
                 f"{fn.name} is issued by a {fn.level} together, and it stands in a loop bound to "
                 f"{'lanes' if 'lane' in inside else 'warps'}"
             )
-        there = held | joint.keys() if together else held
-        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for kind, (name, _) in axes.items() if kind not in there]
+        there = self.held | joint.keys() if together else self.held
+        names = [name for kind, (name, _) in self.axes.items() if kind not in there]
+        missing: list[Cond] = [Cmp("==", Var(name), Int(0)) for name in names]
         return If(conj(*missing), (s,)) if missing else s
-
-    return map_body(body, visit)
 
 
 def _over_axis(loop: Loop, name: str) -> Body:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import combinations_with_replacement, takewhile
 from typing import TypeAlias
 
-from loopir.analysis.dependence.access import statements_of
+from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Clash, Pair, concurrent_conflict, conflicting_accesses, may_conflict
 from loopir.errors import LowerError
 from loopir.ir.dtypes import bool_, int64
@@ -109,60 +109,87 @@ def _is_control(s: Stmt) -> bool:
 
 
 def _ordered(func: Func, kernel: Kernel) -> Kernel:
+    """`kernel` with the barriers that its pairs of dependent statements need."""
     axes = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES]
     if not axes:
         return kernel
-    blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
-    threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
-    kinds = {s.var: s.kind for s in axes}
+    plan = _BarrierPlan(func, kernel, axes)
     here = {p.stmt.label: p for p in leaf_paths(kernel.body)}
-    launch = tuple(s.var for s in path_to(func, kernel) if isinstance(s, Loop))  # one after the other, in order
-    block = (*launch, *blocks)
     inside = [s for s in statements_of(func) if s.label in here]
-    group = _warpgroups(axes)
-    before: dict[int, bool] = {}
-    ends: dict[int, bool] = {}
     for s, t in combinations_with_replacement(inside, 2):
-        pairs = _in_shared_memory(conflicting_accesses(func, s, t), {*blocks, *threads}) if s.meets(t) else ()
+        if s.meets(t):
+            plan.order(s, t, here[s.label], here[t.label])
+    return _marked(kernel, plan.before, plan.ends) if plan.before or plan.ends else kernel
+
+
+class _BarrierPlan:
+    """Where threads of a kernel have to meet: before which statements, and at the ends of which loops.
+
+    Both are by the identity of the statement, with whether the whole block meets or each warpgroup."""
+
+    def __init__(self, func: Func, kernel: Kernel, axes: Sequence[Loop]) -> None:
+        self.func, self.kernel = func, kernel
+        self.kinds = {s.var: s.kind for s in axes}
+        self.blocks = tuple(s.var for s in axes if s.kind in BLOCK_AXES)
+        self.threads = tuple(s.var for s in axes if s.kind not in BLOCK_AXES)
+        self.launch = tuple(s.var for s in path_to(func, kernel) if isinstance(s, Loop))
+        """The loops around the kernel, whose launches follow one another."""
+        self.block = (*self.launch, *self.blocks)
+        self.group = _warpgroups(axes)
+        self.before: dict[int, bool] = {}
+        self.ends: dict[int, bool] = {}
+
+    def order(self, s: Statement, t: Statement, p: StmtPath, q: StmtPath) -> None:
+        """Place the barriers between `s` and `t`, at `p` and `q`."""
+        pairs = _in_shared_memory(conflicting_accesses(self.func, s, t), {*self.blocks, *self.threads})
         if not pairs:
-            continue
-        for axis in blocks:
-            clash = (
-                concurrent_conflict(func, s, t, same=launch, differ=axis)
-                if may_conflict(pairs, same=launch, differ=axis)
-                else None
-            )
-            if clash is not None:
-                raise LowerError(_across_blocks(kernel, clash))
-        if _in_role(here[s.label]) or _in_role(here[t.label]):
-            continue  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
-        both = _Meet(here[s.label], here[t.label], set(threads))
-        around, later = both.serial(), both.later()
-        for axis in threads:
-            found = partial(concurrent_conflict, func, s, t, same=block, differ=axis)
-            if s is t:
-                asked = kinds[axis] not in _collective_axes(here[s.label])
-            else:
-                asked = both.of_control() or (later is not None and not _is_converged(before, later, group))
-            now = asked and may_conflict(pairs, same=(*block, *around), differ=axis)
-            if now and s is t:
-                clash = concurrent_conflict(func, s, t, same=(*block, *around), differ=axis)
-                raise LowerError(
-                    f"{_witness_of(clash)}, in another thread at the same time, which no barrier can order"
-                )
-            if now:
-                wide = group is None or may_conflict(pairs, same=(*block, *around), differ=group)
-                _mark(before, both.before(found), wide)
-            elif len(around) > 1 and not may_conflict(pairs, same=block, differ=axis):
+            return
+        self.require_order_of_blocks(s, t, pairs)
+        if _in_role(p) or _in_role(q):
+            return  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
+        both = _Meet(p, q, set(self.threads))
+        around = both.serial()
+        for axis in self.threads:
+            found = partial(concurrent_conflict, self.func, s, t, same=self.block, differ=axis)
+            same = (*self.block, *around)
+            if self.may_be_concurrent(both, axis) and may_conflict(pairs, same=same, differ=axis):
+                if s is t:
+                    clash = concurrent_conflict(self.func, s, t, same=same, differ=axis)
+                    raise LowerError(
+                        f"{_witness_of(clash)}, in another thread at the same time, which no barrier can order"
+                    )
+                wide = self.group is None or may_conflict(pairs, same=same, differ=self.group)
+                _mark(self.before, both.before(found), wide)
+            elif len(around) > 1 and not may_conflict(pairs, same=self.block, differ=axis):
                 continue
-            for n in reversed(range(len(around))):
-                if _is_converged(ends, both.loop(around[n]), group):
-                    break  # threads meet in every iteration of this loop, and so between two of those around it
-                if may_conflict(pairs, same=(*block, *around[:n]), differ=(axis, around[n])):
-                    wide = group is None or may_conflict(pairs, same=(*block, *around[:n]), differ=(group, around[n]))
-                    _mark(ends, both.ends(around[n], found), wide)
-                    break
-    return _marked(kernel, before, ends) if before or ends else kernel
+            self.order_iterations(pairs, both, axis, found)
+
+    def require_order_of_blocks(self, s: Statement, t: Statement, pairs: Sequence[Pair]) -> None:
+        """Refuse a dependence between different blocks."""
+        for axis in self.blocks:
+            if may_conflict(pairs, same=self.launch, differ=axis):
+                clash = concurrent_conflict(self.func, s, t, same=self.launch, differ=axis)
+                if clash is not None:
+                    raise LowerError(_across_blocks(self.kernel, clash))
+
+    def may_be_concurrent(self, both: _Meet, axis: str) -> bool:
+        """Whether nothing orders the two in one iteration of the loops around, in threads that differ in `axis`."""
+        if both.p.stmt is both.q.stmt:
+            return self.kinds[axis] not in _collective_axes(both.p)
+        later = both.later()
+        return both.of_control() or (later is not None and not _is_converged(self.before, later, self.group))
+
+    def order_iterations(self, pairs: Sequence[Pair], both: _Meet, axis: str, found: Found) -> None:
+        """Have threads meet at the end of the innermost loop around both that carries a dependence between them."""
+        around = both.serial()
+        for n in reversed(range(len(around))):
+            loop, same = around[n], (*self.block, *around[:n])
+            if _is_converged(self.ends, both.loop(loop), self.group):
+                return  # threads meet in every iteration of this loop, and so between two of those around it
+            if may_conflict(pairs, same=same, differ=(axis, loop)):
+                wide = self.group is None or may_conflict(pairs, same=same, differ=(self.group, loop))
+                _mark(self.ends, both.ends(loop, found), wide)
+                return
 
 
 def _in_shared_memory(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:

@@ -123,6 +123,19 @@ def _one_thread_s(s: Stmt | None, threads: set[str]) -> TypeGuard[If]:
     return isinstance(s, If) and {*free_vars(s.cond)} == threads and not s.orelse and all(map(_only_copies, s.then))
 
 
+def _ring_slots(copied: Sequence[StmtPath]) -> int | None:
+    """How many slots the buffers have that the statements `copied` fill, if it is one number that a ring may have."""
+    slots = {_slots(p) for p in copied}
+    return count if len(slots) == 1 and 1 <= (count := slots.pop()) <= MAX_BARRIERS else None
+
+
+def _turns_ahead(first: Stmt | None) -> int:
+    """How many turns the copies in `first`, before the loop, are made for."""
+    if isinstance(first, Loop) and isinstance(first.extent, Int) and _counts_turns(first):
+        return first.extent.value
+    return 0 if first is None else 1
+
+
 def _counts_turns(loop: Loop) -> bool:
     """Whether each iteration of `loop` fills another buffer of a ring."""
     copied = [p for p in leaf_paths((loop,)) if is_issued(p, "bytes")]
@@ -265,8 +278,8 @@ class _Plan:
         loop = next((s for s in around if is_serial(s) and _precedes(k.kernel.body, first, s)), None)
         if loop is None or loop.extent != first.extent or not all(_encloses(loop, (p,)) for p in reading):
             return None
-        slots = {_slots(p) for p in copied}
-        if len(slots) != 1 or not first.extent.value <= (count := slots.pop()) <= MAX_BARRIERS:
+        count = _ring_slots(copied)
+        if count is None or first.extent.value > count:
             return None
         plan = _Plan(loop, first, count, first.extent.value, filled)
         whole = all(plan.fits(k, p) for p in (*copied, *reading))
@@ -282,18 +295,13 @@ class _Plan:
             return None
         before = [p for p in copied if not p.is_in(loop)]
         first = next((s for p in before for s in p.around if _precedes(k.kernel.body, s, loop)), None)
-        if not all(p.is_in(first) for p in before):
+        count = _ring_slots(copied)
+        if count is None or not all(p.is_in(first) for p in before):
             return None
         if not before and max(p.path for p in copied) > min(p.path for p in reading):
             return None
-        slots = {_slots(p) for p in copied}
-        if len(slots) != 1 or not 1 <= (count := slots.pop()) <= MAX_BARRIERS:
-            return None
-        ahead = 0 if first is None else 1
-        if isinstance(first, Loop) and isinstance(first.extent, Int) and _counts_turns(first):
-            ahead = first.extent.value
-        plan = _Plan(loop, first, count, ahead, filled)
-        if ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
+        plan = _Plan(loop, first, count, _turns_ahead(first), filled)
+        if plan.ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
             return None
         roots = [plan.body_of(x) for x in (loop, first) if x is not None and _copies(x)]
         return plan if all(all(map(k.alone, _side_by_side(k, x)[0])) for x in roots) else None

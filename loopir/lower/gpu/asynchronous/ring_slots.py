@@ -63,24 +63,17 @@ def ring_slot(kernel: Kernel, role: WarpSpecialized, loop: Loop) -> tuple[Index,
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
     mine = [p for p in here if p.is_in(role)]
-    others = [p for p in here if p not in mine]
+    others = [p for p in here if not p.is_in(role)]
     using = [p for p in others if accessed_buffers(p.stmt) & filled]
     _require_apart(kernel, mine, others, filled)
-    inside = [p for p in using if p.is_in(loop)]
-    if not using or len(inside) < len(using) or min(p.path for p in using) < max(p.path for p in mine):
+    if not using or not all(p.is_in(loop) for p in using) or min(p.path for p in using) < max(p.path for p in mine):
         raise LowerError(f"what the role in {kernel.name} fills is used outside of the rest of loop {loop.var}")
-    found = {simplify(at, Context()) for p in (*mine, *using) for at in slot_indices(p, filled)}
-    slot = found.pop()
-    sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
-    size = sizes.pop()
-    turn = slot.a if isinstance(slot, Mod) and slot.b == size else slot
-    coming = simplify(substitute(turn, {loop.var: Var(loop.var) + 1}), Context())
-    in_turn = coming == simplify(turn + 1, Context()) or Int(1) in (loop.extent, size)  # one buffer has all turns
-    if found or sizes or not isinstance(size, Int) or not in_turn:
+    slots, size = _slots_in((*mine, *using), filled), _ring_size(kernel, filled)
+    if len(slots) != 1 or size is None or not _in_turn(slots[0], loop, size):
         raise LowerError(
             f"an iteration of {loop.var} has not the buffer after that of the one before, in turn, for all"
         )
-    return slot, size.value
+    return slots[0], size
 
 
 def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
@@ -90,12 +83,29 @@ def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
     mine = [p for p in here if p.is_in(role)]
     others = [p for p in here if not any(isinstance(s, WarpSpecialized) for s in p.around)]
     _require_apart(kernel, mine, others, filled)
-    found = {simplify(at, Context()) for p in mine for at in slot_indices(p, filled)}
+    slots, size = _slots_in(mine, filled), _ring_size(kernel, filled)
+    if len(slots) != 1 or size is None:
+        raise LowerError(f"a role in {kernel.name} fills several buffers of a ring at once")
+    return slots[0], size
+
+
+def _slots_in(places: Sequence[StmtPath], filled: frozenset[str]) -> list[Index]:
+    """The slots of the ring `filled` that the statements at `places` use."""
+    return list({simplify(at, Context()) for p in places for at in slot_indices(p, filled)})
+
+
+def _ring_size(kernel: Kernel, filled: frozenset[str]) -> int | None:
+    """How many slots each buffer in `filled` has, if it is one constant."""
     sizes = {s.buffer.shape[0] for s in statements(kernel.body) if isinstance(s, Alloc) and s.buffer.name in filled}
     size = sizes.pop()
-    if len(found) != 1 or sizes or not isinstance(size, Int):
-        raise LowerError(f"a role in {kernel.name} fills several buffers of a ring at once")
-    return found.pop(), size.value
+    return size.value if not sizes and isinstance(size, Int) else None
+
+
+def _in_turn(slot: Index, loop: Loop, size: int) -> bool:
+    """Whether each iteration of `loop` has the slot after that of the one before; one buffer has all turns."""
+    turn = slot.a if isinstance(slot, Mod) and slot.b == Int(size) else slot
+    coming = simplify(substitute(turn, {loop.var: Var(loop.var) + 1}), Context())
+    return coming == simplify(turn + 1, Context()) or loop.extent == Int(1) or size == 1
 
 
 def uses_after(body: Body, at: int, filled: frozenset[str]) -> range:
@@ -128,8 +138,7 @@ def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozense
             if mine:
                 slot, _ = slot_of(kernel, mine[0])
                 spanned = body[uses_after(body, n, filled).start : uses_after(body, n, filled).stop]
-                used = {simplify(at, Context()) for p in leaf_paths(spanned) for at in slot_indices(p, filled)}
-                if used != {slot} or len(mine) > 1:
+                if _slots_in([*leaf_paths(spanned)], filled) != [slot] or len(mine) > 1:
                     raise LowerError(
                         f"what uses {', '.join(sorted(filled))} after a role has filled one of these buffers uses "
                         f"another one, too"
