@@ -15,7 +15,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
 from ..common.nest_queries import batched, extent, if_legal, is_guarded
-from ..common.product_chains import Chain, blocked, factored, float_of_16_bits, with_scores
+from ..common.product_chains import Chain, Tail, blocked, factored, float_of_16_bits, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
 GROUP_ROWS, STAGES = 64, 2
@@ -113,7 +113,7 @@ def in_one_loop(
     return s, c, tiles, block, outer, batch
 
 
-def _tail(count: int | None, size: int) -> str:
+def _tail(count: int | None, size: int) -> Tail:
     return "exact" if count is not None and count % size == 0 else "guard"
 
 
