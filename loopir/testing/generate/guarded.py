@@ -81,7 +81,8 @@ class _Guarded:
         self.sizes[inner] = "3"
         value = self.d.pick(f"{source}[{var} // 2 + {inner}]", f"{source}[{inner}]")
         fold = f'{name}[{var}] = {self.d.pick("sum", "max")}({value}, over={inner}, init=1.0, label="{label}")'
-        body = self.under([inner], [fold]) if self.d.chance() else [fold]
+        told = self.d.pick(f"{inner} < 2", f"1 <= {inner}", f"{inner} % 2 == 0")  # by which the fold starts everywhere
+        body = [f"if {told}:", *_in([fold])] if self.d.chance() else [fold]
         return [f"for {var} in range({self.room}):", f"    for {inner} in range(3):", *_in(_in(body))]
 
     def fill(self, name: str, count: str, var: str, source: str = "A", offset: str = "") -> list[str]:

@@ -66,11 +66,12 @@ GPU = family(
     "GPU synchronisation and mapping",
     Mutant(
         "no barrier before", "threads do not meet between a write and another thread's access",
-        "lower.gpu.insert_barriers:_ordered", "_mark(before, both.before(found), wide)", "pass", threads,
+        "lower.gpu.insert_barriers:_BarrierPlan.order", "_mark(self.before, both.before(found), wide)", "pass", threads,
     ),
     Mutant(
         "no barrier at the end", "threads do not meet at the end of a loop's iteration",
-        "lower.gpu.insert_barriers:_ordered", "_mark(ends, both.ends(around[n], found), wide)", "pass", threads,
+        "lower.gpu.insert_barriers:_BarrierPlan.order_iterations", "_mark(self.ends, both.ends(loop, found), wide)",
+        "pass", threads,
     ),
     Mutant(
         "one group too many", "a thread goes on while the copies that it needs are under way",
@@ -79,17 +80,18 @@ GPU = family(
     ),
     Mutant(
         "no wait", "a copy that is used at once is not waited for",
-        "lower.gpu.asynchronous.insert_copy_waits:_wait_after_each",
-        "(s, AsyncCommit(), AsyncWait(0))", "(s, AsyncCommit())", copies,
+        "lower.gpu.asynchronous.async_groups:wait_after_each",
+        "(s, AsyncCommit(group), AsyncWait(0, group))", "(s, AsyncCommit(group))", copies,
     ),
     Mutant(
         "all threads", "a loop that is shorter than its axis is run by all threads of it",
-        "lower.gpu.bind_threads:_under",
+        "lower.gpu.bind_threads:_Binding.bound_loop",
         'return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)', "return inner", threads,
     ),
     Mutant(
         "every thread alone", "a statement under no loop of an axis is run by all threads of it",
-        "lower.gpu.bind_threads:_under", "return If(conj(*missing), (s,)) if missing else s", "return s", threads,
+        "lower.gpu.bind_threads:_Binding.by_first_thread", "return If(conj(*missing), (s,)) if missing else s",
+        "return s", threads,
     ),
     Mutant(
         "everybody's total", "every thread of a group folds the total into the element",
