@@ -374,8 +374,8 @@ def _results_in_registers(s: lp.Schedule, stage: str, at: str | None) -> tuple[l
     if s.why("cache_write", stage, "local", at) is not None:
         return s, stage
     t = s.cache_write(stage, "local", at)
-    (fold,) = (x for x in t.stages if t.reduced(x) and x not in s.stages)
-    return t, fold
+    folds = [x for x in t.stages if t.reduced(x) and x not in s.stages]
+    return (t, folds[0]) if len(folds) == 1 else (s, stage)  # of one term, say, which folds no more
 
 
 def _columns(

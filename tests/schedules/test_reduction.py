@@ -211,3 +211,20 @@ def test_long_rows_are_finished_by_many_processors(shape: tuple[int, int]) -> No
     s = schedules.auto(lp.Schedule(lp.softmax(x, axis=1)), "cuda", arch="sm_90a")
     moved = 2 * 4 * shape[0] * shape[1]
     assert s.report().seconds <= 5 * moved / lp.machine("sm_90a").copy_bandwidth
+
+
+def test_a_fold_that_never_runs_is_scheduled() -> None:
+    """Its results are no fold in registers: with a copy of them, the guard is seen to be false."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(B: "float32[4, 40]", Y: "inout float32[4]"):
+    for i in range(4):
+        for j in range(40):
+            if not i < 4:
+                Y[i] = sum(B[i, j], over=j)
+""")
+    )
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    y = np.arange(4, dtype=np.float32)
+    got = lp.interpret(lp.lower(made, "cuda")[0], [np.ones((4, 40), np.float32), y.copy()])
+    np.testing.assert_array_equal(got["Y"], y)
