@@ -103,7 +103,9 @@ def _products(s: lp.Schedule) -> list[str]:
 def _with_powers(s: lp.Schedule) -> lp.Schedule:
     """`s` with a stage for what its last sum, if it is of float32, computes of several buffers and multiplies with
     elements of another one."""
-    stage = next((x for x in reversed(s.stages) if s.reduced(x)), s.stages[-1])
+    stage = next((x for x in reversed(s.stages) if s.reduced(x)), None)
+    if stage is None:
+        return s
     over, reads = s.reduced(stage), [t for t in s.accesses(stage) if not t.write]
     column = next((x for x in reversed(s.loops(stage)) if x not in over and _stores_along(s, stage, x)), None)
     left = [t for t in reads if column is not None and t.invariant(column)]
