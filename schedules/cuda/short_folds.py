@@ -169,6 +169,8 @@ def _by_threads(
         s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
     else:
         s = s.cache_write(stage, "local", thread)
+        if not s.last.stages:
+            raise lp.ScheduleError(f"{stage} never runs")
         (fold, *_) = s.last.stages
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     home = thread

@@ -224,7 +224,7 @@ def f(B: "float32[4, 40]", Y: "inout float32[4]"):
                 Y[i] = sum(B[i, j], over=j)
 """)
     )
-    made = schedules.auto(s, "cuda", arch="sm_90a")
+    made = schedules.reduction(s, "Y")
     y = np.arange(4, dtype=np.float32)
     got = lp.interpret(lp.lower(made, "cuda")[0], [np.ones((4, 40), np.float32), y.copy()])
     np.testing.assert_array_equal(got["Y"], y)
