@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import loopir as lp
 
-from .common.batch_outside import batch_along, batch_outside
+from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
 from .greedy import MOST_WHOLE
@@ -63,13 +63,10 @@ def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> l
 
 
 def _cpu(s: lp.Schedule) -> lp.Schedule:
-    """The program for a CPU; a product whose batch lies along memory of copies that have it outside, if that is
-    predicted to be faster."""
-    made, match = cpu(s), None if s.trace else batch_along(s)
-    if match is None or s.func.sizes:
-        return made
-    apart = cpu(batch_outside(s, match))
-    return min(made, apart, key=lambda x: lp.predict(x, "llvm").seconds)
+    """The program for a CPU; as planned, where a product's batch lies along memory."""
+    if s.trace or s.func.sizes or batch_along(s) is None:
+        return cpu(s)
+    return Planner(s, "llvm", None, {}).plan().apply()
 
 
 def _slower(made: lp.Schedule, s: lp.Schedule) -> bool:

@@ -7,18 +7,14 @@ are inlined. All are ordinary steps, taken where they are legal, before any nest
 
 from __future__ import annotations
 
-import re
 from itertools import count
 
 import loopir as lp
 
 from .common.fusion import index_stages_inlined
 from .common.operands import NARROW, fuse_product_loops, multiplied, readers
-from .common.view_loops import over_products
+from .common.view_loops import is_number, over_products
 from .plan import Trace, flat
-
-_QUOTIENT, _REMAINDER = re.compile(r"^(\w+) // (\d+)$"), re.compile(r"^(\w+) % (\d+)$")
-
 
 MOST_NESTS = 40
 """Nests of a program that are brought into normal form together, at most."""
@@ -113,9 +109,5 @@ def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
 
 def _pair(at: tuple[str, ...]) -> tuple[int, int] | None:
     """The dimensions of an element that are the quotient and the remainder of one loop."""
-    for outer, x in enumerate(at):
-        for inner, y in enumerate(at):
-            q, r = _QUOTIENT.match(x), _REMAINDER.match(y)
-            if q and r and q.groups() == r.groups():
-                return outer, inner
-    return None
+    places = ((outer, inner) for outer, x in enumerate(at) for inner, y in enumerate(at) if is_number(x, y))
+    return next(places, None)

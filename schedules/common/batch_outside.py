@@ -41,17 +41,17 @@ def batch_along(s: lp.Schedule) -> BatchAlong | None:
 def _batch_of(s: lp.Schedule, stage: str) -> BatchAlong | None:
     over, touches = s.reduced(stage), s.accesses(stage)
     reads = [t for t in touches if not t.write]
-    if len(over) != 1 or len(reads) != 2 or len(touches) != 3:
+    if [len(over), len(reads), len(touches)] != [1, 2, 3]:
         return None
     free = [x for x in s.loops(stage) if x not in over]
     both = [x for x in free if not any(t.invariant(x) for t in reads)]
-    batch = next((x for x in both if _any_lies(touches, x)), None)
+    batch = next((x for t in touches for x in both if t.contiguous(x)), None)
     sides = [_loops_of_one(free, *pair) for pair in (reads, reads[::-1])]
     if batch is None or not all(_is_long(s, x) for x in (*sides, over)):
         return None
     both.remove(batch)
     copies = [(t, (t.buffer, (*both, batch, *side, *over))) for t, side in zip(reads, sides, strict=True)]
-    return BatchAlong(stage, batch, tuple(x for t, x in copies if _lies(t, batch)))
+    return BatchAlong(stage, batch, tuple(x for t, x in copies if t.contiguous(batch)))
 
 
 def _loops_of_one(free: Sequence[str], one: Any, other: Any) -> list[str]:
@@ -64,25 +64,16 @@ def _is_long(s: lp.Schedule, loops: Sequence[str]) -> bool:
     return any((extent(s, x) or LEAST_LENGTH) >= LEAST_LENGTH for x in loops)
 
 
-def _any_lies(touches: Sequence[Any], loop: str) -> bool:
-    return any(_lies(t, loop) for t in touches)
-
-
-def _lies(touch: Any, loop: str) -> bool:
-    """Whether elements along `loop` lie side by side."""
-    return bool(touch.contiguous(loop))
-
-
 def batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     """`s` with the product's sums, and copies of its operands, as matrices one after the other."""
     stage = match.stage
     given = {a.buffer.name for a in s.func.args}
     (written,) = (t for t in s.accesses(stage) if t.write)
-    if written.buffer in given and _lies(written, match.batch):
+    if written.buffer in given and written.contiguous(match.batch):
         s, stage = s.cache_write(stage, "global").with_stage
     (written,) = (t for t in s.accesses(stage) if t.write)
     free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
-    if not _lies(written, match.batch):
+    if not written.contiguous(match.batch):
         return _with_copies(s, stage, match)
     places = written.subscripts
     if sorted(places) != sorted(free):

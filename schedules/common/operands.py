@@ -9,14 +9,14 @@ too: the largest part of 16 bits that is made of a sum alone, what all of them r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import loopir as lp
 
 from .contraction import operands_read
 from .nest_queries import extent, one_nest
-from .view_loops import fuse_viewed_dims, goes_on, is_viewed
+from .view_loops import contiguous_pair, fuse_viewed_dims, is_viewed
 
 NARROW = ("bfloat16", "float16")
 
@@ -79,25 +79,25 @@ def fuse_product_loops(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 def _product_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
-    over, touches = s.reduced(stage), s.accesses(stage)
-    reads = [t for t in touches if not t.write]
-    batch = [x for x in s.loops(stage) if x not in over and not any(t.invariant(x) for t in reads)]
-    for outer, inner in pairwise(x for x in s.loops(stage) if x not in batch):
+    over, reads = s.reduced(stage), _reads_of(s, stage)
+
+    def may_be_one(outer: str, inner: str) -> bool:
+        batch = outer not in over and not any(t.invariant(outer) for t in reads)
         size = extent(s, inner)
-        alike = (outer in over) is (inner in over) and size is not None and (TILE % size == 0 or size % TILE == 0)
-        if alike and all(goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
-            return outer, inner
-    return None
+        fits = size is not None and (TILE % size == 0 or size % TILE == 0)
+        return not batch and fits and (outer in over) is (inner in over)
+
+    return contiguous_pair(s, stage, may_be_one)
 
 
 def computed(s: lp.Schedule, stage: str, *, stored_views: bool = True) -> lp.Schedule | None:
     """`s` with what `stage`, a sum over one loop, multiplies as two matrices of 16 bits; None if it is no such product.
 
     The operands are told apart by the loop that the output runs along: the right one speaks of it. Each is computed
-    by a stage before, along its rows as the array lies that it is computed from. What is read
-    in another shape than it has is stored, too, with `stored_views`.
+    by a stage before, along its rows as the array lies that it is computed from. What is read in another shape than it
+    has is stored, too, with `stored_views`.
     """
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = _reads_of(s, stage)
     kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
     for kind, sides in product(kinds, _sides(s, stage)):
         made = _as_matrices(s, stage, sides, kind, stored_views)
@@ -119,7 +119,7 @@ def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str, stored_vie
     return s
 
 
-def _operand_reads(s: lp.Schedule, stage: str) -> list[Any]:
+def _reads_of(s: lp.Schedule, stage: str) -> list[Any]:
     return [t for t in s.accesses(stage) if not t.write]
 
 
@@ -127,9 +127,9 @@ def two_matrices(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """`s` with what `stage` multiplies as two matrices, of 16 bits where that loses nothing; None if it multiplies two
     as they lie, or no two."""
     made = computed(s, stage)
-    if made is None and len(_operand_reads(s, stage)) != 2:
+    if made is None and len(_reads_of(s, stage)) != 2:
         made = materialized(s, stage)
-    return made if made is not None and len(_operand_reads(made, stage)) == 2 else None
+    return made if made is not None and len(_reads_of(made, stage)) == 2 else None
 
 
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -137,7 +137,7 @@ def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     own: once for each element, and not for each product; so, too, an operand that is read in another shape than it
     has, as heads that are merged. `s` itself if there is nothing of either kind."""
     made = [_each_once(s, stage, sides) for sides in _sides(s, stage)]
-    return next((t for t in made if len(_operand_reads(t, stage)) == 2), made[0] if made else s)
+    return next((t for t in made if len(_reads_of(t, stage)) == 2), made[0] if made else s)
 
 
 def _each_once(s: lp.Schedule, stage: str, sides: Sides) -> lp.Schedule:

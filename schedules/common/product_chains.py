@@ -37,9 +37,7 @@ class Chain:
 
 def chain(s: lp.Schedule) -> Chain | None:
     """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
-    products = [
-        c for x in s.stages if (c := contraction(s, x, of_one_buffer=True, in_parts=True, gathered=True)) is not None
-    ]
+    products = _products(s)
     if len(products) != 2 or s.stages[0] != products[0].stage:
         return None
     first, second = products
@@ -79,7 +77,7 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
         s, found = t, _products(t)  # powers that the product makes itself
     if len(found) != 2:
         return None
-    s = if_legal(s, "factor_out", found[1])
+    s = if_legal(s, "factor_out", found[1].stage)
     c = chain(s)
     return None if c is None else (s, c)
 
@@ -92,12 +90,9 @@ def float_of_16_bits(s: lp.Schedule, c: Chain) -> str:
     return read.pop()
 
 
-def _chain_product(s: lp.Schedule, stage: str) -> Contraction | None:
-    return contraction(s, stage, of_one_buffer=True, in_parts=True, gathered=True)
-
-
-def _products(s: lp.Schedule) -> list[str]:
-    return [x for x in s.stages if _chain_product(s, x) is not None]
+def _products(s: lp.Schedule) -> list[Contraction]:
+    found = (contraction(s, x, of_one_buffer=True, in_parts=True, gathered=True) for x in s.stages)
+    return [c for c in found if c is not None]
 
 
 def _with_powers(s: lp.Schedule) -> lp.Schedule:
@@ -129,9 +124,7 @@ def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
 def with_own_sums(s: lp.Schedule) -> lp.Schedule:
     """`s` with the results of its second product in memory of its own, if it has two and these are an argument."""
     s = _with_powers(s)
-    found = [
-        c for x in s.stages if (c := contraction(s, x, of_one_buffer=True, in_parts=True, gathered=True)) is not None
-    ]
+    found = _products(s)
     if len(found) != 2:
         return s
     (made,) = (t.buffer for t in s.accesses(found[1].stage) if t.write)

@@ -64,7 +64,12 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
 def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with neighbouring loops of `stage` as one, where all that it touches goes on from one to the next: elements
     lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone."""
-    while (pair := _contiguous_pair(s, stage)) is not None:
+
+    def may_be_one(outer: str, inner: str) -> bool:
+        over = s.reduced(stage)
+        return (not over or {outer, inner} <= {*over}) and s.loop(outer).kind == "serial"
+
+    while (pair := contiguous_pair(s, stage, may_be_one)) is not None:
         s = s.fuse(*pair)
     return s
 
@@ -76,25 +81,25 @@ def fuse_viewed_dims(s: lp.Schedule, stage: str, stored: bool = False) -> lp.Sch
     given = {a.buffer.name for a in s.func.args}
     for t in s.accesses(stage):
         dims = () if t.write is not stored or t.buffer in given else t.subscripts
-        pairs = [n for n, pair in enumerate(pairwise(dims)) if _is_number(*pair)]
+        pairs = [n for n, pair in enumerate(pairwise(dims)) if is_number(*pair)]
         for n in reversed(pairs):
             s = if_legal(s, "fuse_dims", t.buffer, n)
     return s
 
 
-def _is_number(first: str, second: str) -> bool:
+def is_number(first: str, second: str) -> bool:
     """Whether two indices are the quotient and the remainder of one loop."""
     quotient, rest = _PART.match(first), _PART.match(second)
     return bool(quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]))
 
 
-def _contiguous_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
-    over, touches = s.reduced(stage), s.accesses(stage)
-    for outer, inner in pairwise(s.loops(stage)):
-        if (over and not {outer, inner} <= {*over}) or s.loop(outer).kind != "serial":
-            continue
-        if all(goes_on(s, t, outer, inner) for t in touches) and s.why("fuse", outer, inner) is None:
-            return outer, inner
+def contiguous_pair(s: lp.Schedule, stage: str, may_be_one: Callable[[str, str], bool]) -> tuple[str, str] | None:
+    """Two neighbouring loops of `stage` that may be one, if all that it touches goes on from one to the next; None if
+    there are no such."""
+    touches = s.accesses(stage)
+    for pair in pairwise(s.loops(stage)):
+        if may_be_one(*pair) and all(_goes_on(s, t, *pair) for t in touches) and s.why("fuse", *pair) is None:
+            return pair
     return None
 
 
@@ -107,13 +112,13 @@ def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | Non
         named = [(t, dims) for t, dims in named if dims]
         added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for _, dims in named for d in dims)
         found = [all(_as_one(s, d, outer, inner) for d in dims) for _, dims in named]
-        as_one = any(found) and all(x or goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
+        as_one = any(found) and all(x or _goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
         if (added or as_one) and s.why("fuse", outer, inner) is None:
             return outer, inner
     return None
 
 
-def goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
+def _goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
     """Whether the elements of `touch` lie as far apart across the end of `inner` as along it."""
     size = extent(s, inner)
     across, along = (getattr(touch.strides.get(x), "value", None) for x in (outer, inner))

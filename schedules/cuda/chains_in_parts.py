@@ -17,6 +17,7 @@ from math import prod
 import loopir as lp
 
 from ..common.nest_queries import extent, fused, if_legal, iterations
+from ..common.operands import readers
 from ..common.product_chains import Chain, factored, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
@@ -129,8 +130,7 @@ def _folds_in_parts(s: lp.Schedule, c: Chain, part: int) -> tuple[lp.Schedule, l
 def _with_partials_stored(s: lp.Schedule, stage: str, parts: Sequence[str]) -> tuple[lp.Schedule, str]:
     """`s` with a copy of what `stage` of `parts` makes for all others that read it."""
     (made,) = (t for t in s.accesses(stage) if t.write)
-    readers = [x for x in s.stages if any(t.buffer == made.buffer and not t.write for t in s.accesses(x))]
-    first, *more = (x for x in readers if x not in parts)
+    first, *more = (x for x in readers(s, stage) if x not in parts)
     over = s.reduced(first)
     s, copy = s.reindex(first, made.buffer, *over, *(x for x in s.loops(first) if x not in over)).with_stage
     for x in more:

@@ -71,11 +71,17 @@ def require_still_together(func: Func, new: Func, loop: Loop) -> None:
     folds = [p.stmt for p in leaf_paths((loop,)) if isinstance(p.stmt, Reduce)]
     over = {v for s in folds for v in s.over}
     at_once = [x.var for x in path_to(func, loop) if isinstance(x, Loop) and x.kind not in IN_ORDER and x.var in over]
+    left = [v for v in at_once if loop_of(new, v) is not None]
+    require_loop_kinds_with("then", new, left, "this step before that one is bound")
+
+
+def require_loop_kinds_with(what: str, new: Func, names: Iterable[str], instead: str) -> None:
+    """`require_loop_kinds` of `new`, a program that there is not yet: a refusal says that it is so with `what`."""
     try:
-        require_loop_kinds(new, [v for v in at_once if loop_of(new, v) is not None])
-    except ScheduleError as error:  # about a nest that there is not
-        reason = f"then {error.reason}: {error.witness}" if error.witness is not None else f"then {error.reason}"
-        raise ScheduleError(reason, loop=error.loop, suggestion="this step before that one is bound") from None
+        require_loop_kinds(new, names)
+    except ScheduleError as error:
+        reason = f"{what} {error.reason}" + (f": {error.witness}" if error.witness is not None else "")
+        raise ScheduleError(reason, loop=error.loop, suggestion=instead) from None
 
 
 def require_concurrent(new: Func, labels: Iterable[str], what: str, instead: str) -> None:
@@ -83,11 +89,7 @@ def require_concurrent(new: Func, labels: Iterable[str], what: str, instead: str
     program with `what`."""
     places = (p for p in leaf_paths_of(new) if p.stmt.label in {*labels})
     at_once = dict.fromkeys(x.var for p in places for x in p.loops if x.kind not in IN_ORDER)
-    try:
-        require_loop_kinds(new, at_once)
-    except ScheduleError as error:  # about stages that there are not
-        reason = f"{what}, {error.reason}: {error.witness}" if error.witness is not None else f"{what}, {error.reason}"
-        raise ScheduleError(reason, loop=error.loop, suggestion=instead) from None
+    require_loop_kinds_with(f"{what},", new, at_once, instead)
 
 
 def require_independent(func: Func, loop: str, kind: str) -> None:
@@ -177,11 +179,7 @@ def require_lanes_apart(new: Func, loops: Iterable[str], what: str) -> None:
         loop = loop_of(new, var)
         if loop is None or loop.kind != "vectorize" or is_vector_reduction(loop):
             continue
-        try:
-            require_lockstep(new, var)
-        except ScheduleError as error:  # about a nest that there is not
-            reason = f"{what}, {error.reason}: {error.witness}"
-            raise ScheduleError(reason, loop=var, suggestion=f"this step before {var!r} is vectorized") from None
+        require_loop_kinds_with(f"{what},", new, [var], f"this step before {var!r} is vectorized")
 
 
 def require_lockstep(func: Func, loop: str) -> None:

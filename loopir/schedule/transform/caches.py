@@ -68,7 +68,7 @@ from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_loop, find_stage, join_names
 from loopir.schedule.core.naming import free_name
 from loopir.schedule.legality.effects import reads, writes
-from loopir.schedule.legality.loop_kinds import require_lanes_apart, require_loop_kinds
+from loopir.schedule.legality.loop_kinds import require_lanes_apart, require_loop_kinds_with
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.scopes import require_place, scope_called
 
@@ -433,8 +433,5 @@ def require_unshared(site: CacheSite, made: Func, name: str) -> None:
     at_once = [x for x in at_once if x.var not in own]  # in which the copy may read what is not its iteration's own
     if not at_once:
         return
-    try:
-        require_loop_kinds(made, [x.var for x in at_once])
-    except ScheduleError as error:  # about a copy that there is not
-        reason = f"with the copy, {error.reason}: {error.witness}"
-        raise ScheduleError(reason, loop=error.loop, suggestion="a copy of what the iteration alone touches") from None
+    names, instead = [x.var for x in at_once], "a copy of what the iteration alone touches"
+    require_loop_kinds_with("with the copy,", made, names, instead)
