@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -35,6 +37,31 @@ def test_some_sizes_may_stay_symbols() -> None:
     fixed = lp.fix_sizes(rows().func, {"m": 8})
     assert fixed.sizes == ("n",)
     assert 'x: "float32[n, 8]"' in lp.text(fixed)
+
+
+@pytest.mark.parametrize("at", [{"n": 3, "m": 0}, {"n": 0, "m": 2}, {"m": 0}])
+def test_what_never_runs_may_divide_by_0(at: dict[str, int]) -> None:
+    func = lp.parse("""
+        def f(n: "size", m: "size", x: "float32[n, m]", total: "out float32[]"):
+            for i in range(n * m):
+                if i // m + i % m < 9:
+                    total[()] = sum(x[i // m, i % m], over=(i,), init=0.0)
+    """)
+    fixed = lp.fix_sizes(func, at)
+    verify(fixed)
+    sizes = {"n": 3} | at
+    x = np.ones((sizes["n"], sizes["m"]), np.float32)
+    assert lp.Schedule(fixed).build("interpret")(x) == 0
+
+
+def test_what_runs_does_not_divide_by_0() -> None:
+    func = lp.parse("""
+        def f(n: "size", x: "out int32[4]"):
+            for i in range(4):
+                x[i // n] = 1
+    """)
+    with pytest.raises(lp.ScheduleError, match=re.escape("i // n divides by 0 at these sizes")):
+        lp.fix_sizes(func, {"n": 0})
 
 
 def test_the_dimensions_of_a_layout_are_no_sizes() -> None:

@@ -28,7 +28,8 @@ def test_a_convolution_by_channels_means_the_same(
     try:
         made = conv_channels(s, stage, lanes=4)
     except lp.ScheduleError:
-        assert c == 1  # one channel and one element are no fold
+        one_place = (size - window + 2 * padding) // stride == (size + 1 - window + 2 * padding) // stride == 0
+        assert c == 1 or one_place  # one channel and one element are no fold, one place is no image
         return
     assert_equivalent(s, made)
 
