@@ -66,6 +66,20 @@ def test_values_that_depend_on_earlier_ones_are_proved() -> None:
     assert lp.Schedule(lp.parse(SWEEP)).skew("i", "j").validate()
 
 
+def test_a_fold_of_its_own_earlier_results_has_no_end_of_partial_ones() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+            def f(n: "size", X: "inout float32[n + 2]", Y: "inout float32[n]"):
+                for i in range(n):
+                    for j in range(n - 1):
+                        X[i] = sum(X[j + 1], over=j, init=0.0)
+                for k in range(n):
+                    Y[k] = X[k]
+        """)
+    )
+    assert s.split("k", 2).validate().wrong is None
+
+
 def test_another_order_is_wrong_and_shown() -> None:
     found = validate(lp.parse(SWEEP), lp.parse(TURNED))
     assert not found

@@ -182,6 +182,8 @@ class _Proof:
     """
     assumed: dict[tuple[object, ...], isl.Map] = field(default_factory=dict[tuple[object, ...], isl.Map])
     grown: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+    flattening: list[Site] = field(default_factory=list[Site])
+    """The folds whose partial results are being looked for, each one in the values of that before it."""
 
     def undefined(self) -> str | None:
         """A use of memory that nothing has written, in words, at sizes at which the first program has none."""
@@ -390,9 +392,16 @@ class _Proof:
     def partial(self, flow: Flow, f: FoldedValue, site: Site, stmt: Reduce) -> list[Part] | None:
         """The folds behind the values of `stmt`, if all of these are results of the same monoid from its identity.
 
-        Of several components each is that of one and the same fold.
+        Of several components each is that of one and the same fold. A fold of its own earlier results has no end of
+        partial ones: within itself they are values.
         """
-        found = [self.results(flow, f.monoid, n, site, v) for n, v in enumerate(stmt.values)]
+        if site in self.flattening:
+            return None
+        self.flattening.append(site)
+        try:
+            found = [self.results(flow, f.monoid, n, site, v) for n, v in enumerate(stmt.values)]
+        finally:
+            self.flattening.pop()
         mine = found[f.component]
         if mine is None or not all(x is not None and same_parts(mine, x) for x in found):
             return None
