@@ -71,7 +71,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(s)) if is_new else s)
-    together = _rows_in_one_loop(s, lanes)
+    together = _rows_in_one_loop(s, lanes) if s.stages else None
     if together is not None:
         return together
     s = _windows_first(shared_rows(s), lanes)

@@ -30,10 +30,13 @@ BY_VALUES = ("distribute",)
 
 
 class ByValue(Run):
-    """A run in which instances that store the same value are not told apart: one may stand for another."""
+    """A run in which instances that store the same value are not told apart: one may stand for another.
+
+    A copy stores what it reads, so that one more copy of an element into itself changes nothing.
+    """
 
     def value(self, s: Store | Reduce, lane: Lane, values: Sequence[int]) -> int:
-        return digest(*values)
+        return values[0] if isinstance(s, Store) else digest(*values)
 
 
 # ---------------------------------------------------------------- random nests

@@ -39,6 +39,12 @@ EQUAL_STORES = f"""{HEAD}
 """Both store 1 into ix[3]: which of them does it last is all the same."""
 
 
+def test_a_copy_of_an_element_into_itself_stores_what_is_there() -> None:
+    """The first iteration's copy into itself comes after what the next one stores: all the same."""
+    f = func("for i in range(3):", "    b[i // 2] = b[i]", "    b[i] = b[i]")
+    assert assert_exact("distribute", f, "i") is None
+
+
 @settings(max_examples=15, deadline=None)
 @given(trees(exact=False, own=False))
 @example(EQUAL_STORES)

@@ -124,6 +124,12 @@ def test_stages_that_a_step_shows_never_to_run_are_left_alone() -> None:
         assert kernel(np.ones((9, 9), np.int32)).size == 0
 
 
+def test_a_program_that_never_runs_is_left_without_stages() -> None:
+    guarded = "for i in range(1):\n        if i < 1 - 1:\n            S[i] = A[i]"
+    s = schedules.cpu(lp.Schedule(lp.parse(f'def f(A: "float32[4]", S: "inout float32[4]"):\n    {guarded}')), lanes=4)
+    assert s.stages == ()
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_what_is_joined_and_turned_round_is_no_tile_of_one(axis: int) -> None:
     x = lp.placeholder((lp.symbol("n"), lp.symbol("m")), "float32", name="x")
