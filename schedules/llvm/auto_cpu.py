@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import loopir as lp
 
@@ -108,7 +109,8 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
     """`s` with its convolutions scheduled, which take the stages that they read along."""
     for stage in s.stages:
         if stage in s.stages and s.reduced(stage) and one_nest(s, stage):
-            if several(s, stage, SHORT_LOOP) and worth_channels(s, stage, lanes):
+            c = contraction(s, stage)
+            if c is None and several(s, stage, SHORT_LOOP) and worth_channels(s, stage, lanes):
                 before, s = s, _channels(s, stage, lanes)
                 if s is not before:
                     continue
@@ -184,8 +186,24 @@ def _carried(s: lp.Schedule, stage: str) -> bool:
 
 
 def _without_unit_loops(s: lp.Schedule) -> lp.Schedule:
-    """`s` without loops of one iteration: a product with a vector is a fold of rows or of columns, as `lp.sum` is."""
-    return s.simplify(drop_unit_loops=True) if any(extent(s, x) == 1 for x in s.loops()) else s
+    """`s` without loops of one iteration: a product with a vector is a fold of rows or of columns, as `lp.sum` is, and
+    a convolution with a window of one element is a product over its channels alone."""
+    if all(extent(s, x) != 1 for x in s.loops()):
+        return s
+    s = s.simplify(drop_unit_loops=True)
+    for stage in s.stages:
+        while (pair := _unit_pair(s, stage)) is not None:
+            s = s.fuse(*pair)
+    return s
+
+
+def _unit_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
+    """Two neighbouring loops that `stage` folds over, of which one runs once, if they can be one loop."""
+    over = s.reduced(stage)
+    for pair in pairwise(s.loops(stage)):
+        if {*pair} <= {*over} and 1 in (extent(s, x) for x in pair) and s.why("fuse", *pair) is None:
+            return pair
+    return None
 
 
 def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:

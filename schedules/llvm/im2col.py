@@ -36,6 +36,8 @@ def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     if p is None:
         raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
     columns = matrix_columns(s, stage, p)
+    if len(columns) > 1 and _is_given(s, stage):  # the sums are a matrix, whatever the dimensions of the result are
+        s, stage = s.cache_write(stage, "global").with_stage
     batch = tuple(x for x in p.free if x not in (*p.left.loops, *columns))
     s = _copy_matrix(s, stage, p.right.buffer, batch, (p.reduced, columns))
     s = _joined_output(s, stage, columns)
@@ -77,7 +79,12 @@ def _joined_output(s: lp.Schedule, stage: str, columns: tuple[str, ...]) -> lp.S
     out = next(t for t in s.accesses(stage) if t.write)
     at = out.subscripts
     first = at.index(columns[0]) if columns[0] in at else None
-    given = {a.buffer.name for a in s.func.args}
-    if first is None or out.buffer in given or tuple(at[first : first + len(columns)]) != columns or len(columns) < 2:
+    if first is None or tuple(at[first : first + len(columns)]) != columns or len(columns) < 2:
         return s
     return s.fuse_dims(out.buffer, first, len(columns))
+
+
+def _is_given(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` makes a result of the program."""
+    given = {a.buffer.name for a in s.func.args}
+    return any(t.write and t.buffer in given for t in s.accesses(stage))

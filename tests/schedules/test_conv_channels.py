@@ -67,3 +67,8 @@ def test_weights_that_lie_along_the_channels_are_refused() -> None:
     s = lp.Schedule(y.named("y"))
     with pytest.raises(lp.ScheduleError, match="along what it folds"):
         conv_channels(s, "y", lanes=4)
+
+
+def test_a_batch_of_products_is_no_convolution() -> None:
+    a, b = lp.placeholder((16, 128, 128), "float32", name="a"), lp.placeholder((16, 128, 128), "float32", name="b")
+    assert not any("conv_channels" in str(step) for step in cpu(lp.Schedule(a @ b), 16).trace)

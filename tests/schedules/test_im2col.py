@@ -68,3 +68,13 @@ def test_sums_that_two_stages_read_are_stored_and_loops_stay_on_threads() -> Non
     c = lp.conv2d(small, lp.placeholder((3, 2, 3, 3), "float32", name="w"), padding=1)
     s = lp.Schedule([lp.relu(c).named("y"), (c * 2.0).named("z")])
     assert_equivalent(s, cpu(s, 4))
+
+
+def test_a_window_of_one_element_is_a_product_of_matrices_over_its_channels() -> None:
+    x, w = lp.placeholder((1, 32, 5, 7), "float32", name="x"), lp.placeholder((16, 32, 1, 1), "float32", name="w")
+    s = lp.Schedule(lp.conv2d(x, w))
+    made = cpu(s)
+    assert any("im2col" in str(step) for step in made.trace)
+    assert_equivalent(s, made)
+    sums = {t.buffer for x in made.stages if made.reduced(x) for t in made.accesses(x) if t.write}
+    assert {len(made.buffer(x).shape) for x in sums} == {2}  # tiles of a matrix, in whatever dimensions the result lies
