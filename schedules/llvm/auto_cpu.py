@@ -25,7 +25,7 @@ from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
 from .inner_loops import column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
-from .matmul_cpu import matmul_cpu, whole_vectors
+from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
@@ -245,10 +245,11 @@ def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
                 pass
     if few_rows(s, stage) is not None and UNIT("matmul_few_rows", at=stage) == "matmul_few_rows":
         return epilogue(matmul_few_rows(s, stage), stage)
-    t = epilogue(matmul_cpu(s, stage), stage)
+    made = matmul_cpu(s, stage)
+    t = epilogue(made, stage)
     for x in s.stages:
         if x in t.stages and _in_vectors(t, x) and not _in_vectors(s, x):
-            t = whole_vectors(t, x)
+            t = whole_vectors(tile_before(t, x) if stage not in t.stages and asks_for_tiles(made, stage) else t, x)
     return t
 
 

@@ -316,7 +316,7 @@ def _in_panels(
     s = _filled(s, shared, all_, lanes, threads=not c.batch)
     if PREFETCHED(True, at=c.stage):
         s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
-        s = _tile_before(s, c.stage, order[1], k)
+        s = _ask_for_tile(s, c.stage, order[1], k)
     s = parallel(s, c.stage, c.batch[0] if c.batch else block)
     return whole_vectors(s, c.stage) if parts and not many else s
 
@@ -342,7 +342,21 @@ def _near_before(
     return s.prefetch(inner, shared, k, max(1, ahead // size)) if size >= LINE else s
 
 
-def _tile_before(s: lp.Schedule, stage: str, tile: str, k: str) -> lp.Schedule:
+def asks_for_tiles(s: lp.Schedule, stage: str) -> bool:
+    """Whether the last recipe asks for the elements of the tiles that `stage` stores."""
+    return any(x.name == "prefetch" and x.args[0] == stage for x in s.trace[-1].steps)
+
+
+@lp.composite
+def tile_before(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the elements of a tile that `stage`, into which a product was inlined, stores asked for before it."""
+    tile = s.loops(stage)[-3]
+    for inner in (x for x in s.stages if tile in s.loops(x) and s.reduced(x)):
+        return _ask_for_tile(s, stage, tile, s.loops(inner)[s.loops(inner).index(tile) + 1])
+    return s
+
+
+def _ask_for_tile(s: lp.Schedule, stage: str, tile: str, k: str) -> lp.Schedule:
     """The elements of a tile are asked for by the steps of the reduced loop `k` before they are stored, a line now and
     then: all at once would keep what these steps need waiting.
     """

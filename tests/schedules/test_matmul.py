@@ -246,3 +246,9 @@ def test_sizes_may_be_called_like_the_dimensions_of_a_layout(dtype: str, target:
     if target == "llvm":
         a, b = (np.random.default_rng(0).integers(-5, 5, n).astype(dtype) for n in ((70, 40), (40, 50)))
         np.testing.assert_array_equal(t.build("llvm")(a, b), a @ b)
+
+
+def test_tiles_are_asked_for_where_what_takes_the_sums_stores_them() -> None:
+    a, b = lp.placeholder((256, 256), "float32", name="a"), lp.placeholder((256, 1024), "float32", name="b")
+    s = schedules.auto(lp.Schedule(lp.relu(a @ b).named("y")), "llvm")
+    assert "prefetch(y[" in lp.text(s.func)
