@@ -12,7 +12,8 @@ from itertools import count
 import loopir as lp
 
 from .common.fusion import index_stages_inlined
-from .common.operands import NARROW, fuse_product_loops, multiplied, readers
+from .common.nest_queries import readers, written_by
+from .common.operands import NARROW, fuse_product_loops, multiplied
 from .common.view_loops import is_number, over_products
 from .plan import Trace, flat
 
@@ -71,7 +72,7 @@ def _narrowed(s: lp.Schedule, stage: str) -> lp.Schedule:
 
     A single reader that does not fold takes them from registers as it is.
     """
-    found, written = readers(s, stage), {t.buffer for t in s.accesses(stage) if t.write}
+    found, written = readers(s, stage), written_by(s, stage)
     if not found or len(written) != 1 or (len(found) == 1 and not s.reduced(found[0])):
         return s
     (sums,) = written

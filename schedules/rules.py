@@ -20,7 +20,7 @@ import loopir as lp
 
 from .common.batch_outside import BatchAlong, batch_along, batch_outside, turned_first, turned_last
 from .common.contraction import contraction, worth_tiling
-from .common.nest_queries import free_loops, fused, if_legal, one_nest
+from .common.nest_queries import argument_names, free_loops, fused, if_legal, one_nest
 from .common.operands import two_matrices
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
@@ -251,7 +251,7 @@ def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     first, *others = dict.fromkeys(s.loops(x)[0] for x in s.stages)
     for loop in others:
         s = s.fuse_loops(first, loop)
-    return blocks_of_rows(s, first, frozenset(a.buffer.name for a in s.func.args), None, None, keep=True)
+    return blocks_of_rows(s, first, argument_names(s), None, None, keep=True)
 
 
 MOST_PRODUCTS = 4

@@ -12,8 +12,8 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import extent, one_nest
-from .operands import NARROW, multiplied, readers
+from .nest_queries import argument_names, extent, one_nest, readers, spatial_loops
+from .operands import NARROW, multiplied
 from .transpose import TransposedRead, find_transposed_read, transpose, worth_turning
 
 LEAST_LENGTH = 16
@@ -67,12 +67,12 @@ def _is_long(s: lp.Schedule, loops: Sequence[str]) -> bool:
 def batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     """`s` with the product's sums, and copies of its operands, as matrices one after the other."""
     stage = match.stage
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     (written,) = (t for t in s.accesses(stage) if t.write)
     if written.buffer in given and written.contiguous(match.batch):
         s, stage = s.cache_write(stage, "global").with_stage
     (written,) = (t for t in s.accesses(stage) if t.write)
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     if not written.contiguous(match.batch):
         return _with_copies(s, stage, match)
     places = written.subscripts

@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal
+from .nest_queries import batched, extent, free_loops, if_legal, reads_of
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -74,7 +74,7 @@ def separate_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def operands_read(s: lp.Schedule, stage: str) -> list[Any]:
     """What `stage` reads, but for what only says where another element lies."""
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     return [t for t in reads if not (t.dtype.is_integer and any(t.text in x.text for x in reads if x is not t))]
 
 
@@ -88,7 +88,7 @@ def contraction(
     `gathered`, one of rows that indices in memory select.
     """
     loops, over = s.loops(stage), s.reduced(stage)
-    reads = operands_read(s, stage) if gathered else [t for t in s.accesses(stage) if not t.write]
+    reads = operands_read(s, stage) if gathered else reads_of(s, stage)
     writes = [t for t in s.accesses(stage) if t.write]
     free = tuple(x for x in loops if x not in over)
     if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
@@ -116,7 +116,7 @@ def contraction(
 
 def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
     """`s` with what the contraction `stage` reads of `operand` in an iteration of `at` copied, and that copy."""
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     shared = len({t.buffer for t in reads}) == 1
     element = reads[operand.number].text if shared else None
     return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
@@ -131,17 +131,6 @@ def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
     """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough."""
     lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
     return all(n is None or n >= least for n in lengths)
-
-
-def stages(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """One step, and the stages that are new after it."""
-    s = getattr(s, primitive)(*args, **kwargs)
-    return s, s.last.stages
-
-
-def copied(s: lp.Schedule, stage: str, buffer: str, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
-    s, (copy,) = stages(s, "cache_read", stage, buffer, scope, at=at)
-    return s, copy
 
 
 def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:
@@ -180,17 +169,17 @@ def matmul_gpu(
     s, (ko, ki) = s.split(c.reduced, depth).with_loops
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
-    s, (inner,) = stages(s, "cache_write", stage, "local", at=bj)
+    s, inner = s.cache_write(stage, "local", at=bj).with_stage
     tiles: list[str] = []
     for operand in (c.left, c.right):
-        s, copy = copied(s, inner, operand.buffer, "shared", ko)
+        s, copy = s.cache_read(inner, operand.buffer, "shared", at=ko).with_stage
         if operand.along:  # rows of four more, so that the threads that turn a tile around meet few banks twice
             s = s.set_layout(copy, f"lambda x, k: k * {block + vector} + x")
         tiles.append(copy)
     s = padded(s, inner, ii, jj, ki)
     for copy in tiles:
         s = _copy_by_square(s, copy, side, vector)
-        s, mine = copied(s, inner, copy, "local", ki)
+        s, mine = s.cache_read(inner, copy, "local", at=ki).with_stage
         s = s.vectorize(s.loops(mine)[-1])
     s = s.unroll(ii).unroll(jj).unroll(ki)
     out = s.loops(stage)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from .knobs import Knob, octaves
-from .nest_queries import extent, fused, if_legal
+from .nest_queries import extent, fused, if_legal, reads_of, result_of, spatial_loops
 from .products import filled, followed, pooled, product
 
 ROWS = 4
@@ -62,7 +62,7 @@ def direct_cpu(
         s = if_legal(s, "compute_at", border, home)
     inner = [x for x in s.loops(stage) if x in p.free and x not in (row, p.column)]
     s = s.reorder(*inner, *p.reduced, row, p.column)
-    s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+    s = s.set_scope(result_of(s, stage), "local")
     s = s.vectorize(p.column).unroll(row).vectorize(j).unroll(i)
     for loop in (io, jo):
         s = if_legal(s, "partition", loop)
@@ -73,7 +73,7 @@ def direct_cpu(
 @lp.composite
 def in_strips(s: lp.Schedule, pool: str, stage: str, *, strip: int = STRIP) -> lp.Schedule:
     """`stage` computed in strips of `strip` rows of `pool`, which reads it, for threads to take."""
-    rows = [x for x in s.loops(pool) if x not in s.reduced(pool)]
+    rows = spatial_loops(s, pool)
     s, (outer, _) = s.split(rows[1] if len(rows) > 2 else rows[0], strip).with_loops
     s, outer = fused(s, (rows[0], outer)) if len(rows) > 2 else (s, outer)
     return s.compute_at(stage, outer)
@@ -124,8 +124,8 @@ def direct_gpu(
     s, (co, c) = s.split(c, lanes).with_loops
     s = s.reorder(*outer, ao, bo, co, a, b, c, *folds)
     if pool is not None:
-        s = s.compute_at(out, co).set_scope(next(t.buffer for t in s.accesses(out) if t.write), "shared")
-    s = s.compute_at(stage, co).set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+        s = s.compute_at(out, co).set_scope(result_of(s, out), "shared")
+    s = s.compute_at(stage, co).set_scope(result_of(s, stage), "local")
     s, (ko, k) = s.split(p.reduced[-1], depth).with_loops
     s = s.reorder(ko, *p.free, *p.reduced[:-1], k)
     near: list[str] = []
@@ -133,7 +133,7 @@ def direct_gpu(
     for border in reversed(borders):
         s = s.compute_at(border, ko).set_scope(border, "shared")
         near.append(border)
-    for touch in [t for t in s.accesses(stage) if not t.write]:
+    for touch in reads_of(s, stage):
         if s.buffer(touch.buffer).scope == "global":
             s = s.cache_read(stage, touch.buffer, "shared", at=ko)
             near += s.last.stages

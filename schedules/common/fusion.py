@@ -8,7 +8,7 @@ from math import prod
 
 import loopir as lp
 
-from .nest_queries import if_legal
+from .nest_queries import if_legal, reader, readers, reads_of, written_by
 from .view_loops import split_view
 
 
@@ -34,15 +34,14 @@ def epilogue(s: lp.Schedule, stage: str) -> lp.Schedule:
     shape they see them.
     """
     while stage in s.stages:  # a step may show that it never runs
-        written = {t.buffer for t in s.accesses(stage) if t.write}
-        readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
-        if len(readers) != 1 or readers[0] == stage:
+        after = reader(s, stage)
+        if after is None or written_by(s, stage).intersection(t.buffer for t in reads_of(s, stage)):
             return s
-        made = if_legal(split_view(s, readers[0]), "reverse_compute_inline", readers[0])
-        looks = readers[0] in made.stages and len(made.loops(readers[0])) > len(s.loops(stage))
+        made = if_legal(split_view(s, after), "reverse_compute_inline", after)
+        looks = after in made.stages and len(made.loops(after)) > len(s.loops(stage))
         if stage in made.stages or looks:  # for its element, among all, in a loop of its own
             return s
-        s, stage = made, readers[0]
+        s, stage = made, after
     return s
 
 
@@ -59,9 +58,7 @@ def index_stages_inlined(s: lp.Schedule) -> lp.Schedule:
 
 def _times(s: lp.Schedule, stage: str) -> float:
     """How often an element of `stage` is read by the stages that read it, at most; infinity if that is not known."""
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    readers = [x for x in s.stages if any(t.buffer in written and not t.write for t in s.accesses(x))]
-    return max((_ratio(s, x, stage) for x in readers), default=0.0)
+    return max((_ratio(s, x, stage) for x in readers(s, stage)), default=0.0)
 
 
 def _ratio(s: lp.Schedule, other: str, stage: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +17,14 @@ def extent(s: lp.Schedule, loop: str) -> int | None:
 def if_legal(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> lp.Schedule:
     """`s` after one step; `s` itself where the step is refused."""
     return getattr(s, primitive)(*args, **kwargs) if s.why(primitive, *args, **kwargs) is None else s
+
+
+def legal(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
+    """What `schedule` makes of `s`; None where it refuses, or lowering refuses what it asks."""
+    try:
+        return schedule(s, *args, **options)
+    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+        return None
 
 
 def is_guarded(s: lp.Schedule, loop: str) -> bool:
@@ -57,10 +65,40 @@ def free_loops(s: lp.Schedule, stage: str, inside: str | None = None) -> tuple[s
     return tuple(out)
 
 
+def spatial_loops(s: lp.Schedule, stage: str) -> list[str]:
+    """The loops of `stage` that it does not fold over, outermost first."""
+    return [x for x in s.loops(stage) if x not in s.reduced(stage)]
+
+
+def argument_names(s: lp.Schedule) -> frozenset[str]:
+    """The names of the program's arguments: all other buffers are its own."""
+    return frozenset(a.buffer.name for a in s.func.args)
+
+
+def reads_of(s: lp.Schedule, stage: str) -> list[Any]:
+    """The loads of `stage`, in order."""
+    return [t for t in s.accesses(stage) if not t.write]
+
+
+def written_by(s: lp.Schedule, stage: str) -> set[str]:
+    """The buffers that `stage` stores to."""
+    return {t.buffer for t in s.accesses(stage) if t.write}
+
+
+def result_of(s: lp.Schedule, stage: str) -> str:
+    """The buffer that `stage` stores to, the first if there are several."""
+    return next(t.buffer for t in s.accesses(stage) if t.write)
+
+
+def readers(s: lp.Schedule, stage: str) -> list[str]:
+    """The other stages that read what `stage` writes."""
+    written = written_by(s, stage)
+    return [x for x in s.stages if x != stage and any(t.buffer in written for t in reads_of(s, x))]
+
+
 def reader(s: lp.Schedule, stage: str) -> str | None:
     """The one stage that reads what `stage` writes; None if there is none, or several are."""
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    found = [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
+    found = readers(s, stage)
     return found[0] if len(found) == 1 else None
 
 
@@ -88,6 +126,24 @@ def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
             break
         s, (fused,) = s.fuse(loop, fused).with_loops
     return s, fused
+
+
+def in_lanes(
+    s: lp.Schedule, loop: str, lanes: int, inside: Sequence[str] = (), *, partition: bool = True
+) -> lp.Schedule:
+    """`loop` in vectors of `lanes`, brought inside the loops `inside` it, whole vectors parted from the last one if
+    `partition`; `s` itself where that is refused."""
+    if s.why("split", loop, lanes) is not None:
+        return s
+    t, (outer, lane) = s.split(loop, lanes).with_loops
+    order = (outer, *inside, lane)
+    if inside and t.why("reorder", *order) is not None:
+        return s
+    t = t.reorder(*order) if inside else t
+    if t.why("vectorize", lane) is not None:
+        return s
+    t = t.vectorize(lane)
+    return if_legal(t, "partition", outer) if partition else t
 
 
 def batched(s: lp.Schedule, batch: Sequence[str]) -> lp.Schedule:

@@ -15,16 +15,10 @@ from typing import Any
 import loopir as lp
 
 from .contraction import operands_read
-from .nest_queries import extent, one_nest
+from .nest_queries import extent, one_nest, readers, reads_of, result_of, spatial_loops
 from .view_loops import contiguous_pair, fuse_viewed_dims, is_viewed
 
 NARROW = ("bfloat16", "float16")
-
-
-def readers(s: lp.Schedule, stage: str) -> list[str]:
-    """The other stages that read what `stage` writes."""
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    return [x for x in s.stages if x != stage and any(t.buffer in written and not t.write for t in s.accesses(x))]
 
 
 def own_part(s: lp.Schedule, stage: str, within: Sequence[str] = ()) -> tuple[str, ...]:
@@ -79,7 +73,7 @@ def fuse_product_loops(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 def _product_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
-    over, reads = s.reduced(stage), _reads_of(s, stage)
+    over, reads = s.reduced(stage), reads_of(s, stage)
 
     def may_be_one(outer: str, inner: str) -> bool:
         batch = outer not in over and not any(t.invariant(outer) for t in reads)
@@ -97,7 +91,7 @@ def computed(s: lp.Schedule, stage: str, *, stored_views: bool = True) -> lp.Sch
     by a stage before, along its rows as the array lies that it is computed from. What is read in another shape than it
     has is stored, too, with `stored_views`.
     """
-    reads = _reads_of(s, stage)
+    reads = reads_of(s, stage)
     kinds = [x for x in NARROW if any(t.dtype.name == x for t in reads)] or [*NARROW]
     for kind, sides in product(kinds, _sides(s, stage)):
         made = _as_matrices(s, stage, sides, kind, stored_views)
@@ -119,17 +113,13 @@ def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str, stored_vie
     return s
 
 
-def _reads_of(s: lp.Schedule, stage: str) -> list[Any]:
-    return [t for t in s.accesses(stage) if not t.write]
-
-
 def two_matrices(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """`s` with what `stage` multiplies as two matrices, of 16 bits where that loses nothing; None if it multiplies two
     as they lie, or no two."""
     made = computed(s, stage)
-    if made is None and len(_reads_of(s, stage)) != 2:
+    if made is None and len(reads_of(s, stage)) != 2:
         made = materialized(s, stage)
-    return made if made is not None and len(_reads_of(made, stage)) == 2 else None
+    return made if made is not None and len(reads_of(made, stage)) == 2 else None
 
 
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -137,7 +127,7 @@ def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     own: once for each element, and not for each product; so, too, an operand that is read in another shape than it
     has, as heads that are merged. `s` itself if there is nothing of either kind."""
     made = [_each_once(s, stage, sides) for sides in _sides(s, stage)]
-    return next((t for t in made if len(_reads_of(t, stage)) == 2), made[0] if made else s)
+    return next((t for t in made if len(reads_of(t, stage)) == 2), made[0] if made else s)
 
 
 def _each_once(s: lp.Schedule, stage: str, sides: Sides) -> lp.Schedule:
@@ -204,7 +194,7 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
     That is so as it stands, or a stage is made.
     """
     found, (written,) = readers(s, stage), (t.buffer for t in s.accesses(stage) if t.write)
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     many = False
     if len(found) == 1:
         (out,) = found
@@ -237,7 +227,7 @@ def _in_common_order(s: lp.Schedule, stage: str, out: str, order: list[str]) -> 
     if order[:-2] != loops[:-2] or order[:-3:-1] != loops[-2:]:
         return None
     *batch, row, column = (x for x in s.loops(stage) if x not in over)
-    (sums,) = {t.buffer for t in s.accesses(stage) if t.write}
+    sums = result_of(s, stage)
     dims = (*range(len(batch)), len(batch) + 1, len(batch))
     if s.why("reorder_dims", sums, *dims) is not None:
         return None

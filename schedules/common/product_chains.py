@@ -15,7 +15,7 @@ from typing import Any, Literal
 import loopir as lp
 
 from .contraction import Contraction, contraction, operands_read
-from .nest_queries import if_legal
+from .nest_queries import if_legal, reads_of, result_of
 from .operands import computed
 
 Tail = Literal["exact", "guard"]
@@ -101,7 +101,7 @@ def _with_powers(s: lp.Schedule) -> lp.Schedule:
     stage = next((x for x in reversed(s.stages) if s.reduced(x)), None)
     if stage is None:
         return s
-    over, reads = s.reduced(stage), [t for t in s.accesses(stage) if not t.write]
+    over, reads = s.reduced(stage), reads_of(s, stage)
     column = next((x for x in reversed(s.loops(stage)) if x not in over and _stores_along(s, stage, x)), None)
     left = [t for t in reads if column is not None and t.invariant(column)]
     if len(over) != 1 or len(left) < 2 or len(reads) != len(left) + 1:
@@ -143,7 +143,7 @@ def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
     """`s` with a stage for what its folds make of each element of the first product, if there is none."""
     if c.before:
         return s, c
-    (made,) = (t.buffer for t in s.accesses(c.first.stage) if t.write)
+    made = result_of(s, c.first.stage)
     s, scores = s.reindex(c.fold, made).with_stage
     for stage in c.after:
         s = if_legal(s, "compute_once", scores, stage)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from .nest_queries import extent, free_loops, iterations
+from .nest_queries import extent, free_loops, iterations, reader, readers, reads_of, spatial_loops
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,10 @@ def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
     A loop over outputs that counts groups, too, is cut in both, into groups and what is in one; it is read off an
     operand that moves only every so many iterations of it.
     """
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     after = s.stages[s.stages.index(stage) + 1 :]
     out = after[0] if after else stage
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    users = {x for x in after for t in s.accesses(x) if t.buffer in written and not t.write}
+    users = {*readers(s, stage)}.intersection(after)
     if users != {out} or s.reduced(out) or len(s.loops(out)) < len(free):
         s = s.cache_write(stage, "global")
         out, (stage,) = stage, s.last.stages
@@ -106,21 +105,16 @@ def _group(s: lp.Schedule, stage: str, loop: str) -> int | None:
 
 def pooled(s: lp.Schedule, stage: str) -> str | None:
     """The stage that alone reads what `stage` writes, and folds neighbours of it; None if there is none."""
-    written = {t.buffer for t in s.accesses(stage) if t.write}
-    users = {x for x in s.stages for t in s.accesses(x) if t.buffer in written and x != stage and not t.write}
-    pool = users.pop() if len(users) == 1 else None
+    pool = reader(s, stage)
     return pool if pool is not None and s.reduced(pool) and product(s, pool) is None else None
 
 
-def filled(s: lp.Schedule, readers: Sequence[str]) -> tuple[str, ...]:
-    """The stages that `readers` alone read, and that are no epilogue of a fold: borders, above all."""
+def filled(s: lp.Schedule, by: Sequence[str]) -> tuple[str, ...]:
+    """The stages that those of `by` alone read, and that are no epilogue of a fold: borders, above all."""
     folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
     out: list[str] = []
     for stage in s.stages:
-        touches = s.accesses(stage)
-        written = {t.buffer for t in touches if t.write}
-        users = {x for x in s.stages for t in s.accesses(x) if t.buffer in written and x != stage and not t.write}
-        given = {t.buffer for t in touches if not t.write}
-        if users and users <= {*readers} and not s.reduced(stage) and not given & folded:
+        users, given = set(readers(s, stage)), {t.buffer for t in reads_of(s, stage)}
+        if users and users <= {*by} and not s.reduced(stage) and not given & folded:
             out.append(stage)
     return tuple(out)

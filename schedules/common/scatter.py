@@ -10,7 +10,7 @@ from math import prod
 
 import loopir as lp
 
-from .nest_queries import extent, fused
+from .nest_queries import extent, fused, result_of
 
 SHARED_BYTES, LEAST_FOLDS = 32768, 16
 """Bytes of a result that each block has for itself, at most, and folds into each of its elements, at least."""
@@ -36,7 +36,7 @@ def scatter(s: lp.Schedule, stage: str, target: str, *, threads: int = 256, chun
 
 def _folds_of_block(s: lp.Schedule, stage: str, loop: str) -> int | None:
     """How many iterations of `loop` a block has that folds them in shared memory; None where that is not worth it."""
-    (result,) = {t.buffer for t in s.accesses(stage) if t.write}
+    result = result_of(s, stage)
     memory, count = s.buffer(result), extent(s, loop)
     sizes = [getattr(d, "value", None) for d in memory.shape]
     if count is None or None in sizes:

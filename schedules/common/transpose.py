@@ -67,8 +67,7 @@ def transpose(
     tiles = " and ".join(f"({n}) % {tile or FULL_TILE} == 0" for n in dict.fromkeys(sides))
     first = s.loops(stage)[0]
     if not whole and None in known and one_nest(s, stage) and s.why("specialize", first, tiles) is None:
-        s = s.specialize(first, tiles)
-        (other,) = s.last.stages
+        s, other = s.specialize(first, tiles).with_stage
         s = _tiles(s, stage, t, tile, threads, vector, True)
         stage, again = other, find_transposed_read(s, other)
         assert again is not None
@@ -85,8 +84,7 @@ def tiled(
     s, (high, i) = s.split(t.row, tile).with_loops
     s, (wide, j) = s.split(t.column, tile).with_loops
     s = s.reorder(*batch, high, wide, i, j)
-    s = s.cache_read(stage, t.buffer, scope, at=wide)
-    (copy,) = s.last.stages
+    s, copy = s.cache_read(stage, t.buffer, scope, at=wide).with_stage
     return s, copy, batch, (high, wide, i, j)
 
 

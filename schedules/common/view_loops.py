@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import extent, fused, if_legal
+from .nest_queries import argument_names, extent, fused, if_legal
 
 _TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
 _PART = re.compile(r"^(\w+) (//|%) (\d+)$")
@@ -78,7 +78,7 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
 def fuse_viewed_dims(s: lp.Schedule, stage: str, stored: bool = False) -> lp.Schedule:
     """`s` with dimensions of intermediates as one that `stage` finds by quotient and remainder of one loop: rows of a
     batch become rows of a matrix, and no element moves. With `stored`, of what it writes, and not of what it reads."""
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     for t in s.accesses(stage):
         dims = () if t.write is not stored or t.buffer in given else t.subscripts
         pairs = [n for n, pair in enumerate(pairwise(dims)) if is_number(*pair)]

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations
+from ..common.nest_queries import argument_names, extent, free_loops, fused, if_legal, iterations, written_by
 from .elementwise import MOST_ROWS, elementwise
 from .reduction import reduction
 from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of
@@ -80,7 +80,7 @@ def _innermost(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
 def _chain(s: lp.Schedule, stage: str) -> str | None:
     """The only loop of `stage` whose iterations depend on each other; it can be its innermost one."""
     loops = s.loops(stage)
-    stored = {t.buffer for t in s.accesses(stage) if t.write}
+    stored = written_by(s, stage)
     if s.reduced(stage) or not any(t.buffer in stored and not t.write for t in s.accesses(stage)):
         return None
     if any(s.loop(x).kind != "serial" for x in loops):
@@ -141,7 +141,7 @@ def _scan_rows(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, block
 
 def _made_here(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` stores into memory of the program's own: sums of blocks, which are few."""
-    return not {t.buffer for t in s.accesses(stage) if t.write} & {a.buffer.name for a in s.func.args}
+    return not written_by(s, stage) & argument_names(s)
 
 
 def _chunk_tile(s: lp.Schedule, stage: str, length: int | None, block: BlockShape, chunks: int = 0) -> Tile:
@@ -314,7 +314,7 @@ def _scan_columns(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, bl
 
 def _sources(s: lp.Schedule, stage: str, loop: str) -> list[str]:
     """What `stage` reads along `loop`, besides what it stores."""
-    stored = {t.buffer for t in s.accesses(stage) if t.write}
+    stored = written_by(s, stage)
     return sorted({t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored)
 
 

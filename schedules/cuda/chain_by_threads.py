@@ -12,7 +12,7 @@ from math import prod
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import extent, fused, if_legal
+from ..common.nest_queries import argument_names, extent, fused, if_legal, result_of
 from ..common.product_chains import factored, rows_in_blocks
 from .row_threads import VECTOR_BYTES, WARP
 
@@ -102,7 +102,7 @@ def _read_in_vectors(s: lp.Schedule, stage: str, buffer: str, at: str) -> lp.Sch
         (read,) = (t for t in s.accesses(stage) if t.buffer == buffer)
         s, copy = s.reindex(stage, buffer, *(x for x in s.loops(stage) if not read.invariant(x))).with_stage
         s = s.compute_at(copy, at).simplify(drop_unit_loops=True)
-        s = s.set_scope(next(t.buffer for t in s.accesses(copy) if t.write), "local")
+        s = s.set_scope(result_of(s, copy), "local")
     *rows, last = _inside(s, copy, at)
     for x in rows:
         s = s.unroll(x)
@@ -128,7 +128,7 @@ def _results_stored(s: lp.Schedule, stage: str, block: str, vector: int) -> lp.S
 
 def _in_memory_of_blocks(s: lp.Schedule) -> lp.Schedule:
     """What a row has one of in registers of all threads, and all else in the block's shared memory."""
-    results = {a.buffer.name for a in s.func.args}
+    results = argument_names(s)
     for x in s.stages:
         for t in (t for t in s.accesses(x) if t.write and t.buffer not in results):
             if s.buffer(t.buffer).scope == "global":

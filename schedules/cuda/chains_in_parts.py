@@ -16,8 +16,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, iterations
-from ..common.operands import readers
+from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, readers, result_of
 from ..common.product_chains import Chain, factored, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
@@ -198,9 +197,9 @@ def _free_sizes(s: lp.Schedule, stage: str) -> list[str]:
 
 def _by_rows_of_threads(s: lp.Schedule) -> lp.Schedule:
     """What each thread makes in its registers, and folds of many parts by several threads."""
-    results = {a.buffer.name for a in s.func.args}
+    results = argument_names(s)
     for x in s.stages:
-        (made,) = (t.buffer for t in s.accesses(x) if t.write)
+        made = result_of(s, x)
         s = s if made in results else s.set_scope(made, "local")
         for over in s.reduced(x):
             count = extent(s, over)

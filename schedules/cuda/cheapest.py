@@ -16,7 +16,8 @@ from typing import Any, cast
 import loopir as lp
 
 from ..common.knobs import are_chosen
-from .recipe_table import is_lowered, legal, lowered
+from ..common.nest_queries import legal
+from .recipe_table import is_lowered, lowered
 
 SAVED, LEAST_GAIN = 4.0e-7, 0.03
 """Seconds, and what part of the seconds of the first, that another recipe is to save at least."""

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal
+from ..common.nest_queries import argument_names, extent, fused, if_legal
 
 VECTOR_BYTES = 16
 SECTOR_BYTES = 32
@@ -92,7 +92,7 @@ def _column_plan(s: lp.Schedule, side: int | None = None, threads: int | None = 
     sizes = _extents(s, columns)
     if sizes is None or not all(_is_contiguous_along(s, x, found[-1]) for x, found in columns.items()):
         return None
-    given = frozenset(a.buffer.name for a in s.func.args)
+    given = argument_names(s)
     read = _shared_inputs(s, columns, given)
     shape = _block_shape(s, *sizes, read, side, threads) if read else None
     return None if shape is None else _Columns(columns, given, read, *shape)

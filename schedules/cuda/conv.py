@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader
+from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, result_of
 from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product
 from ..common.transpose import find_transposed_read, transpose, worth_turning
@@ -43,7 +43,7 @@ def as_matmul(
     if p is None:
         raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
     runs = _runs(p)
-    buffer = next(t.buffer for t in s.accesses(stage) if t.write)
+    buffer = result_of(s, stage)
     groups = len(p.free) - len(s.buffer(buffer).shape)  # loops more than dimensions: one that was cut
     for first, run in reversed(runs):
         if len(run) > 1:
@@ -238,7 +238,7 @@ def _stored_along(s: lp.Schedule, stage: str, side: Side, channel: str) -> tuple
     buffer = side.buffer
     if made is None:
         s, made = s.cache_read(stage, side.buffer, "global", None).with_stage
-        (buffer,) = (t.buffer for t in s.accesses(made) if t.write)
+        buffer = result_of(s, made)
     order = [n for n in range(len(s.buffer(buffer).shape)) if n != at]
     return s.reorder_dims(buffer, *order, at), made
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import extent, one_nest
+from ..common.nest_queries import argument_names, extent, one_nest, spatial_loops
 from .matmul_simt import matmul_simt
 
 MIN_BLOCKS = 2
@@ -85,7 +85,7 @@ def part_by_threads(s: lp.Schedule, stage: str) -> lp.Schedule:
     if c is None or not c.batch or steps is None or steps % SIMT_DEPTH or not whole_simt_tiles(s, c):
         raise lp.ScheduleError(f"{stage} has no parts that whole tiles of float32 make up")
     s = matmul_simt(s, stage, block=SIMT_TILE, depth=SIMT_DEPTH)
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     for x in s.stages:
         copied = [t for t in s.accesses(x) if t.write and t.buffer in (c.left.buffer, c.right.buffer)]
         if copied and copied[0].buffer not in given and s.why("compute_inline", x) is None:
@@ -107,5 +107,5 @@ def in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
         raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
     each = -(-length // (parts * SIMT_DEPTH)) * SIMT_DEPTH if length % parts else length // parts
     s, (part, _) = s.split(c.reduced, each).with_loops
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     return s.reorder(part, *free).rfactor(stage, part)

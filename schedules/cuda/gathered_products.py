@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import one_nest
+from ..common.nest_queries import one_nest, reads_of
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs
 from .matmul_simt import matmul_simt
@@ -26,7 +26,7 @@ from .tiled_products import HIGH, is_float32, is_tiled, multiply, small_tiles
 def gathered_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with gathered operands of product `stage` stored by stages of their own, where that is worth tiles."""
     over = s.reduced(stage)
-    touches = [t for t in s.accesses(stage) if not t.write]
+    touches = reads_of(s, stage)
     gathered = [t for t in touches if _is_gathered(t)]
     if len(over) != 1 or not gathered or not one_nest(s, stage):
         raise lp.ScheduleError(f"{stage} is no product of gathered operands over one loop")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, reader
+from ..common.nest_queries import extent, if_legal, legal, reader, reads_of, result_of
 from .row_threads import VECTOR_BYTES
 
 SIDE, THREADS, VECTORS_IN_FLIGHT = 64, 512, 4
@@ -48,10 +48,7 @@ def grouped(
             return None
         each = -(-(rows // width) // (parts * together)) * together
     (read,) = (t for t in s.accesses(stage) if not t.write)
-    try:
-        return _grouped(s, stage, read.buffer, column, over[0], width, (each, together), (side, threads), known)
-    except lp.ScheduleError:
-        return None
+    return legal(s, _grouped, stage, read.buffer, column, over[0], width, (each, together), (side, threads), known)
 
 
 def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
@@ -63,7 +60,7 @@ def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> s
 
 def _width(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> int:
     """How many rows that follow one another are whole vectors; 1 if `stage` does not fold such rows alone."""
-    touched = [t for t in s.accesses(stage) if not t.write]
+    touched = reads_of(s, stage)
     if len(over) != 1 or len(s.loops(stage)) != 2 or len(touched) != 1:
         return 1
     (read,) = touched
@@ -81,12 +78,10 @@ def _grouped(
     s, (group, row, *_) = s.split(over, width, tail="peel").with_loops
     left = s.last.stages
     s = s.reorder(row, column, group)
-    s = s.rfactor(stage, row)
-    (rows,) = s.last.stages
+    s, rows = s.rfactor(stage, row).with_stage
     s, (part, group) = s.split(group, parts[0]).with_loops
     s = s.reorder(part, row, column, group)
-    s = s.rfactor(rows, part)
-    (partial,) = s.last.stages
+    s, partial = s.rfactor(rows, part).with_stage
     s = _vectors(s, partial, buffer, (part, row, column, group), width, (*block, parts[1]))
     return _last(_join_rest(s, stage, left), stage, rows, left, LAST[not known])
 
@@ -100,18 +95,16 @@ def _vectors(
     """
     (part, row, column, group), (side, threads, together) = loops, shape
     s, (flat,) = s.fuse(row, column).with_loops
-    s = s.fuse_dims(next(t.buffer for t in s.accesses(partial) if t.write), 1)
+    s = s.fuse_dims(result_of(s, partial), 1)
     s, (flat, one) = s.split(flat, width).with_loops
     s, (block, lane) = s.split(flat, side).with_loops
     s, (_, inner) = s.split(group, together).with_loops
     outer = s.loops(partial)[s.loops(partial).index(inner) - 1]
     s, (some, thread) = s.split(inner, threads // side).with_loops
     s = s.reorder(outer, some, thread, one)
-    s = s.cache_write(partial, "local", lane)
-    (fold,) = s.last.stages
-    s = s.reindex(fold, buffer, one, at=thread)
-    (copy,) = s.last.stages
-    s = s.set_scope(next(t.buffer for t in s.accesses(copy) if t.write), "local").vectorize(s.loops(copy)[-1])
+    s, fold = s.cache_write(partial, "local", lane).with_stage
+    s, copy = s.reindex(fold, buffer, one, at=thread).with_stage
+    s = s.set_scope(result_of(s, copy), "local").vectorize(s.loops(copy)[-1])
     s = s.bind(thread, "threadIdx.y").unroll(one).unroll(some)
     s = if_legal(s, "partition", outer)
     s = s.vectorize(s.loops(partial)[-1]).bind(lane, "threadIdx.x")
@@ -142,7 +135,7 @@ def _last(s: lp.Schedule, stage: str, rows: str, left: Sequence[str], shape: tup
     s, (_, inner) = s.split(part, fold * BATCH).with_loops
     s, (some, thread) = s.split(inner, fold).with_loops
     s = s.bind(thread, "threadIdx.y").unroll(some).unroll(row)
-    s = s.set_scope(next(t.buffer for t in s.accesses(rows) if t.write), "local")
+    s = s.set_scope(result_of(s, rows), "local")
     for x in (stage, *left):
         s = s.unroll(s.reduced(x)[0]) if extent(s, s.reduced(x)[0]) is not None else s
     return s.bind(column, "threadIdx.x").bind(block, "blockIdx.x")

@@ -14,7 +14,7 @@ from math import gcd
 import loopir as lp
 
 from ..common.contraction import Contraction, Operand, contraction
-from ..common.nest_queries import batched, extent, fused, if_legal, reader
+from ..common.nest_queries import batched, extent, fused, if_legal, reader, reads_of, result_of
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
 ROWS, COLUMNS, WARP_LANES, COPY_VECTOR = 16, 8, 32, 8
@@ -175,7 +175,7 @@ def _staged(
     s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
 ) -> lp.Schedule:
     """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
-    s, tile = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at).with_stage
+    s, tile = s.reindex(out, result_of(s, out), i, j, at=at).with_stage
     i, j = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
@@ -244,7 +244,7 @@ def _sums(
 
 def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int) -> lp.Schedule:
     """What the fragment `made` is computed from, as it lies, in shared memory: a tile of what there is most of."""
-    reads = [t for t in s.accesses(made) if not t.write]
+    reads = reads_of(s, made)
     source = max(reads, key=lambda t: (sum(not t.invariant(x) for x in s.loops(made)), -t.dtype.bytes))
     s, tile = s.cache_read(made, source.buffer, "shared", at).with_stage
     width = extent(s, s.loops(tile)[-1])
@@ -313,7 +313,7 @@ def swizzled(width: int, vector: int = COPY_VECTOR) -> str:
 def contraction_in(s: lp.Schedule, stage: str) -> tuple[Operand, Operand]:
     """The operands of the contraction `stage` on its innermost three loops: by rows, then by columns."""
     *_, i, j, k = s.loops(stage)
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     left = next(t for t in reads if t.invariant(j) and not t.invariant(i))
     right = next(t for t in reads if t.invariant(i) and not t.invariant(j))
     return Operand(left.buffer, left.contiguous(k)), Operand(right.buffer, right.contiguous(k))

@@ -11,7 +11,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import extent, free_loops, one_nest, reader
+from ..common.nest_queries import extent, free_loops, one_nest, reader, spatial_loops
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
@@ -53,7 +53,7 @@ def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Sc
     exact = length % (parts * depth) == 0
     each = length // parts if exact else -(-length // (parts * depth)) * depth
     s, (part, _) = s.split(c.reduced, each, tail="exact" if exact else "guard").with_loops
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     s, partial = s.reorder(part, *free).rfactor(stage, part).with_stage
     own = s.loops(stage)
     return s.reorder(*own[1:], own[0]), partial
@@ -77,6 +77,5 @@ def _sum_of_parts(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
     if (extent(t, column) or 2 * MOST_LANES) > MOST_LANES:  # a thread's elements are of two rows, or more
         return elementwise(s, stage)
     t = t.reorder(part, column)
-    t = t.cache_read(stage, partial, "local", at=part)
-    (near,) = t.last.stages
+    t, near = t.cache_read(stage, partial, "local", at=part).with_stage
     return t.vectorize(t.loops(near)[-1]).unroll(part).vectorize(column)

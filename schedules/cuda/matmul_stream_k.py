@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import extent, reader
+from ..common.nest_queries import extent, reader, result_of
 from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
@@ -56,7 +56,7 @@ def matmul_stream(
     s = s.simplify(s.loops(out)[0], drop_unit_loops=True).peel(s.loops(out)[0], last=high - whole)
     (left,) = (x for x in s.last.stages if s.reduced(x))
     for x in (stage, left):
-        (sums,) = {t.buffer for t in s.accesses(x) if t.write}
+        sums = result_of(s, x)
         s = s.compute_root(x).fuse_dims(sums, 0)
     tiles = whole // block[0] * -(-columns // block[1])
     if tiles <= lp.machine().processors:  # else there are as many blocks as processors, anyway
@@ -127,6 +127,5 @@ def _added(s: lp.Schedule, stage: str, partial: str, out: str, block: tuple[int,
     s = s.bind(bj, "blockIdx.y") if across > 1 else s
     s = s.bind(thread, "threadIdx.y").bind(j, "threadIdx.x").vectorize(element)
     *_, piece, _, column = s.loops(stage)
-    s = s.cache_read(stage, partial, "local", at=piece)
-    (near,) = s.last.stages
+    s, near = s.cache_read(stage, partial, "local", at=piece).with_stage
     return s.vectorize(s.loops(near)[-1]).vectorize(column)

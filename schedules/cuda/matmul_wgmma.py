@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal, iterations
+from ..common.nest_queries import batched, extent, if_legal, iterations, reads_of, result_of
 from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tiles, vectors
 from .tma_store import result_bytes, store_boxes, tile_of_results
 
@@ -58,7 +58,7 @@ those of int8 do."""
 
 def along_rows(s: lp.Schedule, c: Contraction) -> bool:
     """Whether warpgroups multiply the elements of `c` as they lie, which are not of 16 bits."""
-    reads = [t for t in s.accesses(c.stage) if not t.write]
+    reads = reads_of(s, c.stage)
     kinds = {(t.dtype.name, t.by) for t in reads}
     whole = ({("float32", "tf32_below")}, *({(x, "mul")} for x in ("int8", "float8_e4m3fn", "float8_e5m2")))
     return c.left.along and c.right.along and kinds in whole
@@ -203,7 +203,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows, in
     vectors, or element by element where rows do not begin right."""
     s, made, copy = tile_of_results(s, stage, out, at)
-    (tile,) = {t.buffer for t in s.accesses(made) if t.write}
+    tile = result_of(s, made)
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")  # rows apart by other banks
     s = by_warpgroups(s, s.loops(made)[-2])
     if not whole_vectors:
@@ -218,7 +218,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
 def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
     """`_results` of a tile whose rows are several loops of the output, counted together."""
     i, j = s.loops(out)[-2:]
-    s, tile = s.reindex(out, next(t.buffer for t in s.accesses(out) if t.write), i, j, at=at).with_stage
+    s, tile = s.reindex(out, result_of(s, out), i, j, at=at).with_stage
     rows, _ = s.last.loops
     s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
     return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
-from ..common.nest_queries import batched, extent, if_legal, is_guarded
+from ..common.nest_queries import argument_names, batched, extent, if_legal, is_guarded
 from ..common.product_chains import Chain, Tail, blocked, factored, float_of_16_bits, with_scores
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
 
@@ -143,7 +143,7 @@ def _in_whole_tiles(
 ) -> lp.Schedule:
     """`s` with loops over as many rows as a tile has, and room for these, where there are fewer of them; `sizes` are
     their number and that of a tile."""
-    (count, rows), results = sizes, {a.buffer.name for a in s.func.args}
+    (count, rows), results = sizes, argument_names(s)
     if count >= rows:
         return s
     for stage in (x for x in s.stages if x not in tiles):
@@ -233,7 +233,7 @@ def in_registers(
 ) -> lp.Schedule:
     """All that is made in a block in registers, in the layouts of `sums` and of what rows have one of; or of `others`,
     by their buffers."""
-    results = {a.buffer.name for a in s.func.args}
+    results = argument_names(s)
     for stage in s.stages:
         (made,) = (t for t in s.accesses(stage) if t.write)
         if made.buffer not in results and s.buffer(made.buffer).scope not in ("fragment", "shared"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal
+from ..common.nest_queries import batched, extent, if_legal, reads_of
 from ..common.product_chains import Chain, factored, float_of_16_bits
 from .matmul_mma import COLUMNS, ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
 from .product_chains import in_few_operations, in_one_loop, in_registers, inside
@@ -82,7 +82,7 @@ def _warp_product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer:
     s, (warp, i) = s.split(i, ROWS, tail="exact").with_loops
     s, (columns, j) = s.split(j, COLUMNS, tail="exact").with_loops
     s = s.reorder(warp, *steps, columns, i, j, k).bind(warp, "warp.y").unroll(columns)
-    for t in [t for t in s.accesses(c.stage) if not t.write]:
+    for t in reads_of(s, c.stage):
         if s.buffer(t.buffer).scope == "shared":
             kind = ("a" if t.invariant(columns) else "b") + ("t" if t.contiguous(k) != t.invariant(columns) else "")
             s, mine = s.cache_read(c.stage, t.buffer, "fragment", steps[0]).with_stage

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import loopir as lp
 
+from ..common.nest_queries import legal
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -73,14 +75,6 @@ def first_of(rows: Sequence[Recipe]) -> Callable[[lp.Schedule, str], lp.Schedule
         raise lp.ScheduleError(f"{stage or 'the program'} is nothing for {', '.join(r.name for r in rows)}")
 
     return schedule
-
-
-def legal(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
-    """What `schedule` makes of `s`; None where it refuses, or lowering refuses what it asks."""
-    try:
-        return schedule(s, *args, **options)
-    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
-        return None
 
 
 def lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:

@@ -16,7 +16,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader
+from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, reads_of
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
     LONGEST,
@@ -101,8 +101,7 @@ def reduction(
         chunk = _part(s, over, blocks, least, parts, 0 if column else threads * max(1, VECTOR_BYTES // size))
     many = f"{MANY_ELEMENTS} <= {lp.text(s.loop(over[-1]).extent)}"
     if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
-        s = s.specialize(over[0], many)
-        other = s.last.stages[0]
+        s, other = s.specialize(over[0], many).with_stage
         s = _in_turns(s, stage, over[0], max(1, VECTOR_BYTES // size), threads)
         return reduction(s, other, threads=threads, chunk=chunk)
     free = (*rows, column) if column else rows
@@ -164,7 +163,7 @@ def streams(s: lp.Schedule, stage: str) -> bool:
 
 def streamed(s: lp.Schedule, stage: str) -> list[Any]:
     """What `stage` reads once, no loop of it again; where there is no such thing, all that it reads."""
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     loops = [x for x in s.loops(stage) if extent(s, x) != 1]
     return [t for t in reads if not any(t.invariant(x) for x in loops)] or reads
 
@@ -239,8 +238,7 @@ def _in_two(
     length = lp.text(s.loop(over[-1]).extent)
     s, (part, inner) = s.split(over[-1], size).with_loops
     s = s.reorder(part, *rows, *((column,) if column else ()), *over[:-1], inner)
-    s = s.rfactor(stage, part)
-    (partial,) = s.last.stages
+    s, partial = s.rfactor(stage, part).with_stage
     finals = s.loops(stage)
     if len(finals) > 1:
         s = s.reorder(*finals[1:], finals[0])
@@ -263,8 +261,7 @@ def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -
     s, (turn, rest) = s.split(loop, blocks * together).with_loops
     s, (part, rest) = s.split(rest, together).with_loops
     s = s.reorder(part, turn, rest)
-    s = s.rfactor(stage, part)
-    (partial,) = s.last.stages
+    s, partial = s.rfactor(stage, part).with_stage
     s, fold = _results_in_registers(s, partial, part)
     s = spread_row(s, fold, turn, threads, width, (length, f"({turn} * {blocks} + {part}) * {together}"))
     s = if_legal(s, "partition", turn)
@@ -464,8 +461,7 @@ def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1
     length = extent(s, over[-1])
     if not rows and (length is None or length > chunk or len(over) > 1):
         s, (part, inner) = s.split(over[0], chunk if len(over) == 1 else OUTER).with_loops
-        s = s.rfactor(stage, part)
-        (stage,) = s.last.stages
+        s, stage = s.rfactor(stage, part).with_stage
         rows, over = (part,), (inner, *over[1:])
     tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
     s, (_, lane, *_) = s.split(s.loops(stage)[-1], lanes, tail=tail).with_loops

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, iterations
+from ..common.nest_queries import argument_names, extent, fused, iterations, spatial_loops
 from ..common.view_loops import split_groups
 from .cheapest import cheapest
 from .row_threads import LONGEST, MAX_ROW_THREADS, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
@@ -62,7 +62,7 @@ def row_blocks(
         s = s.compute_at(stage, row)
         if extent(s, row) != 1 and all(t.invariant(row) for t in s.accesses(stage) if not t.write):
             raise lp.ScheduleError(f"{stage} is the same for every row")
-    given = frozenset(a.buffer.name for a in s.func.args)
+    given = argument_names(s)
     given |= {t.buffer for x in after for t in s.accesses(x) if t.write}
     length = _length(s, row) if keep and threads is None else None
     size = _widest(s, _stages(s, row), given)
@@ -96,7 +96,7 @@ def has_few_rows(s: lp.Schedule) -> bool:
     first = next((x for x in s.stages if s.reduced(x)), None)
     if first is None:
         return False
-    rows = iterations(s, [x for x in s.loops(first) if x not in s.reduced(first)])
+    rows = iterations(s, spatial_loops(s, first))
     return rows is not None and rows <= FEW_ROWS * lp.machine().processors
 
 

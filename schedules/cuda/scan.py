@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal
+from ..common.nest_queries import extent, fused, if_legal, written_by
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
@@ -89,7 +89,7 @@ class Tile:
 
 def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None:
     """What the stage goes along, by `loop` or its innermost one, besides what it stores, if that is one array."""
-    stored, loop = {t.buffer for t in s.accesses(stage) if t.write}, loop or s.loops(stage)[-1]
+    stored, loop = written_by(s, stage), loop or s.loops(stage)[-1]
     found = {t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored
     return found.pop() if len(found) == 1 else None
 

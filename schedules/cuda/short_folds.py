@@ -13,7 +13,19 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import extent, free_loops, fused, if_legal, iterations, one_nest, reader
+from ..common.nest_queries import (
+    argument_names,
+    extent,
+    free_loops,
+    fused,
+    if_legal,
+    iterations,
+    one_nest,
+    reader,
+    reads_of,
+    result_of,
+    spatial_loops,
+)
 from ..common.products import filled
 from .cheapest import cheapest
 from .elementwise import by_element
@@ -49,11 +61,11 @@ def short_fold(s: lp.Schedule, stage: str) -> bool:
     counts = [n for n in lengths if n is not None]
     if not counts or len(counts) < len(lengths) or prod(counts) > MOST_TERMS or not one_nest(s, stage):
         return False
-    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    free = spatial_loops(s, stage)
     if not free:
         return False
     folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     if any(t.buffer in folded for t in reads):
         return False
     again = {x for x in free if (extent(s, x) or TILED) > 1 and any(t.invariant(x) for t in reads)}
@@ -119,7 +131,7 @@ def _lines_tile(
     Neighbouring threads read neighbours: the loop is not the innermost one, but where results are not vectors. None if
     there is no such loop, or several results along it are too many.
     """
-    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    own = spatial_loops(s, stage)
     inner = loops[-1]
     widths = _line_widths(s, stage, last, inner)
     found: list[tuple[int, int, str, tuple[str, ...]]] = []
@@ -137,10 +149,10 @@ def _lines_tile(
 
 def _line_widths(s: lp.Schedule, stage: str, last: str, inner: str) -> list[int]:
     """How many elements along `inner` a thread may have: a vector at most, and one where windows overlap there."""
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     touched = [*s.accesses(stage), *s.accesses(last)]
     widest = max(t.dtype.bytes for t in [t for t in touched if t.buffer in given] or touched)
-    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    own = spatial_loops(s, stage)
     vector = 1 if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest
     return [n for n in range(vector, 0, -1) if (extent(s, inner) or 0) % n == 0]
 
@@ -166,7 +178,7 @@ def _by_threads(
     s, (block, thread) = s.split(flat, threads).with_loops
     if last != stage:
         s, fold = s.compute_at(stage, thread), stage
-        s = s.set_scope(next(t.buffer for t in s.accesses(stage) if t.write), "local")
+        s = s.set_scope(result_of(s, stage), "local")
     else:
         s = s.cache_write(stage, "local", thread)
         if not s.last.stages:
@@ -197,8 +209,8 @@ def _last(s: lp.Schedule, stage: str) -> str:
 
 def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
     """Small operands that the innermost loop strides through copied first, so that it runs along the copy."""
-    inner = [x for x in s.loops(stage) if x not in s.reduced(stage)][-1]
-    results = iterations(s, [x for x in s.loops(stage) if x not in s.reduced(stage)])
+    inner = spatial_loops(s, stage)[-1]
+    results = iterations(s, spatial_loops(s, stage))
     for t in s.accesses(stage):
         if t.write or t.invariant(inner) or t.contiguous(inner):
             continue
@@ -219,7 +231,7 @@ def _tile(
     s: lp.Schedule, stage: str, last: str, loops: Sequence[str], most: int, results: int | None, rows: int | None
 ) -> dict[str, int]:
     """How many iterations of which `loops` of `last` a thread takes, at most `most`; the innermost comes last."""
-    own = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    own = spatial_loops(s, stage)
     tile: dict[str, int] = {}
     length = extent(s, loops[-1])
     widest = max(t.dtype.bytes for t in s.accesses(last))
@@ -267,7 +279,7 @@ def _in_registers(s: lp.Schedule, stage: str, at: str) -> lp.Schedule:
     for border in reversed(filled(s, (stage,))):
         if s.why("compute_at", border, at) is None:
             s = s.compute_at(border, at)
-            s = s.set_scope(next(t.buffer for t in s.accesses(border) if t.write), "local")
+            s = s.set_scope(result_of(s, border), "local")
     for buffer in sorted({t.buffer for t in s.accesses(stage) if not t.write and s.buffer(t.buffer).scope == "global"}):
         if s.why("cache_read", stage, buffer, "local", at) is not None:
             continue

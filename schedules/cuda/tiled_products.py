@@ -14,8 +14,8 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, if_legal, iterations, one_nest, reader
-from ..common.operands import alone, is_view, multiplied, own_part, readers, two_matrices
+from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers
+from ..common.operands import alone, is_view, multiplied, own_part, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
@@ -27,7 +27,7 @@ from .matmul_simt import matmul_simt
 from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_stream_k import matmul_stream
 from .matmul_wgmma import along_rows, matmul_wgmma
-from .recipe_table import Recipe, first_of, legal, lowered
+from .recipe_table import Recipe, first_of, lowered
 from .reduction import reduction
 from .row_blocks import crowded, row_blocks
 from .tile_choice import (

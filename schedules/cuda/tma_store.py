@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import loopir as lp
 
-from ..common.nest_queries import extent
+from ..common.nest_queries import extent, result_of
 
 SHORT_NAMES = {
     "bfloat16": "bf16", "float16": "f16", "float32": "f32", "int32": "i32", "int8": "i8",
@@ -40,7 +40,7 @@ def tile_of_results(s: lp.Schedule, stage: str, out: str, at: str) -> tuple[lp.S
     made = s.cache_write(out, "shared", at=at)
     (tile,) = {*made.buffers} - {*s.buffers}
     plain = [getattr(n, "value", None) for n in made.buffer(tile).shape] == [extent(s, i), extent(s, j)]
-    (whole,) = {t.buffer for t in s.accesses(out) if t.write}
+    whole = result_of(s, out)
     if plain or s.why("reindex", out, whole, i, j, at=at) is not None:
         both = (out, *made.last.stages)
     else:
@@ -65,7 +65,7 @@ def store_boxes(
     """`out`, made of `stage` in loop `at`, through slots of shared memory, as boxes; None if it is not of whole slices,
     is read in the same nest, or no tensor map tells of it. Who makes the `rows` of a slice, `by_threads` says of their
     loop: warpgroups, each `own` rows, which it stores itself and waits for nobody."""
-    (whole,) = {t.buffer for t in s.accesses(out) if t.write}
+    whole = result_of(s, out)
     near = [x for x in s.stages if {*s.loops(x)} & {*s.loops(out)}]
     if any(t.buffer == whole and not t.write for x in near for t in s.accesses(x)):
         return None

@@ -6,7 +6,6 @@ Stages along the same rows, and stages that read neighbours of what others make,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 
 import loopir as lp
@@ -15,7 +14,7 @@ from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent, free_loops, if_legal, one_nest
+from ..common.nest_queries import extent, free_loops, if_legal, in_lanes, legal, one_nest
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -81,14 +80,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
         if stage in copies:
             s = if_legal(s, "compute_inline", stage)  # into copies of tiles, or tiles read it as it lies
         if stage in s.stages:
-            s = _if_scheduled(s, stage, lanes)
-    return s
-
-
-def _if_scheduled(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
-    """`s` with `stage` scheduled; as it is where a step is refused, as others are scheduled in any case."""
-    with suppress(lp.ScheduleError):
-        return _stage(s, stage, lanes)
+            s = legal(s, _stage, stage, lanes) or s  # others are scheduled in any case
     return s
 
 
@@ -110,14 +102,14 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
     for stage in s.stages:
         if stage in s.stages and s.reduced(stage) and one_nest(s, stage):
             c = contraction(s, stage)
-            if c is None and several(s, stage, SHORT_LOOP) and worth_channels(s, stage, lanes):
-                before, s = s, _channels(s, stage, lanes)
-                if s is not before:
-                    continue
+            by_channels = c is None and several(s, stage, SHORT_LOOP) and worth_channels(s, stage, lanes)
+            if by_channels and (made := legal(s, conv_channels, stage, lanes=lanes)) is not None:
+                s = made
+                continue
             if worth_matrices(s, stage, lanes or lanes_of(s, stage)):
-                s = _matrices(s, stage)
+                s = legal(s, _matrices, stage) or s
             if stage in s.stages and contraction(s, stage) is None and several(s, stage, SHORT_LOOP):
-                s = _direct(s, stage)
+                s = legal(s, direct_cpu, stage) or s
     return s
 
 
@@ -149,7 +141,8 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     if across(s, stage) is not None:
         return columns(s, stage, lanes=lanes)
     if loops:
-        return _transposed_reads(s, stage) or _grid(s, stage, loops, width)
+        tiles = legal(s, transpose_cpu, stage) if transposed_tile(s, stage) is not None else None
+        return tiles or _grid(s, stage, loops, width)
     return into_one(s, stage, lanes=lanes)
 
 
@@ -158,7 +151,7 @@ def _pieces(s: lp.Schedule, before: Sequence[str], stage: str, lanes: int | None
     parts = [stage, *(x for x in s.stages if x not in before)]
     if all(one_nest(s, x) for x in parts):
         for x in parts:
-            s = _if_scheduled(s, x, lanes)
+            s = legal(s, _stage, x, lanes) or s
         return s
     for x in parts:
         s = _vectors(s, s.loops(x)[-1], lanes or lanes_of(s, x))
@@ -237,12 +230,10 @@ def _chosen_chain(s: lp.Schedule) -> lp.Schedule | None:
 
 def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A contraction in register tiles, and what is made of it in its stores."""
-    for fits, made in ((tiled, matmul_amx), (pairs, matmul_pairs)):
-        if fits(s, stage) is not None and UNIT(made.__name__, at=stage) == made.__name__:
-            try:
-                return epilogue(made(s, stage), stage)
-            except lp.ScheduleError:  # something is in the way of an instruction, such as another sum
-                pass
+    for fits, unit in ((tiled, matmul_amx), (pairs, matmul_pairs)):
+        chosen = fits(s, stage) is not None and UNIT(unit.__name__, at=stage) == unit.__name__
+        if chosen and (t := legal(s, unit, stage)) is not None:  # no other sum, say, is in the way of an instruction
+            return epilogue(t, stage)
     if few_rows(s, stage) is not None and UNIT("matmul_few_rows", at=stage) == "matmul_few_rows":
         return epilogue(matmul_few_rows(s, stage), stage)
     made = matmul_cpu(s, stage)
@@ -263,36 +254,9 @@ def _in_vectors(s: lp.Schedule, stage: str) -> bool:
     return any(s.loop(x).kind == "vectorize" for x in s.loops(stage)[-1:])
 
 
-def _direct(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """A convolution in register tiles, if it can be."""
-    try:
-        return direct_cpu(s, stage)
-    except lp.ScheduleError:
-        return s
-
-
 def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """A convolution as a product of matrices, if it can be; what goes on with it runs over the same loops."""
-    try:
-        return join_views(im2col(s, stage).simplify(drop_unit_loops=True))
-    except lp.ScheduleError:
-        return s
-
-
-def _channels(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
-    """The convolution `stage` with channels in lanes; `s` itself where a step is refused."""
-    try:
-        return conv_channels(s, stage, lanes=lanes)
-    except lp.ScheduleError:
-        return s
-
-
-def _transposed_reads(s: lp.Schedule, stage: str) -> lp.Schedule | None:
-    """What is read across the direction of the results through tiles, if it can be."""
-    try:
-        return transpose_cpu(s, stage) if transposed_tile(s, stage) is not None else None
-    except lp.ScheduleError:  # a tile is no box of a known size
-        return None
+    """A convolution as a product of matrices; what goes on with it runs over the same loops."""
+    return join_views(im2col(s, stage).simplify(drop_unit_loops=True))
 
 
 def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
@@ -356,8 +320,4 @@ def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     length, least = extent(s, loop), lanes // 4 + 1 if lp.vector_unit()[1] >= MASKING_REGISTERS else lanes
     if length is not None and least <= length < lanes and length & (length - 1) == 0:
         lanes = length
-    if (length is not None and length < least) or s.why("split", loop, lanes) is not None:
-        return s
-    t = s.split(loop, lanes)
-    inner = t.last.loops[-1]
-    return t.vectorize(inner) if t.why("vectorize", inner) is None else s
+    return s if length is not None and length < least else in_lanes(s, loop, lanes, partition=False)

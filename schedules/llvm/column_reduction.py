@@ -7,7 +7,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops
+from ..common.nest_queries import extent, free_loops, in_lanes, spatial_loops
 from .split_reduction import lanes_of
 from .threads import parallel_if_legal
 
@@ -70,17 +70,10 @@ def _part(s: lp.Schedule, stage: str, column: str, lanes: int, threads: int) -> 
 
 def _vectors(s: lp.Schedule, stage: str, lanes: int) -> lp.Schedule:
     """Columns by vectors inside the loops over rows, the last ones in a masked one."""
-    over = s.reduced(stage)
-    column = [x for x in s.loops(stage) if x not in over][-1]
-    if s.why("split", column, lanes) is not None:
+    *loops, column = spatial_loops(s, stage)
+    order = (*loops, *s.reduced(stage), column)
+    if s.why("reorder", *order) is not None:
         return s
-    t, (vector, lane) = s.split(column, lanes).with_loops
-    loops = [x for x in t.loops(stage) if x not in (*over, vector, lane)]
-    order = (*loops, *over, vector, lane)
-    if t.why("reorder", *order) is not None:
-        return s
-    t = t.reorder(*order)
-    if t.why("vectorize", lane) is not None:
-        return s
-    t = t.vectorize(lane)
-    return t.partition(vector) if t.why("partition", vector) is None else t
+    t = s.reorder(*order)
+    made = in_lanes(t, column, lanes)
+    return s if made is t else made

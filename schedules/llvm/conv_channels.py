@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import loopir as lp
 
-from ..common.contraction import padded, stages
-from ..common.nest_queries import fused, if_legal, iterations
+from ..common.contraction import padded
+from ..common.nest_queries import fused, if_legal, iterations, result_of
 from ..common.products import Product, followed, product
 from .im2col import matrix_columns, worth_matrices
 from .matmul_cpu import TILE_VECTORS, WORD, tile_cycles
@@ -95,9 +95,10 @@ def _by_channels(s: lp.Schedule, stage: str, out: str, p: Product, tile: _Tile) 
     s = s.compute_at(stage, rest[-1] if len(rest) > 1 else outer)
     s, (tiles, near) = s.split(column, tile.height, tail="shift_inwards").with_loops
     s = s.reorder(*(x for x in p.free if x not in (channel, column)), tiles, *p.reduced, near, channel)
-    s, nests = stages(s, "cache_write", stage, "local", at=tiles)
+    s = s.cache_write(stage, "local", at=tiles)
+    nests = s.last.stages
     inner = next(x for x in nests if p.reduced[-1] in s.loops(x))
-    (sums,) = (t.buffer for t in s.accesses(inner) if t.write)
+    sums = result_of(s, inner)
     s = s.set_layout(sums, f"lambda x, j: j * {tile.width} + x")
     s, copy = _panels(s, inner, weights, tile.width)
     s = padded(s, inner, channel).vectorize(channel).unroll(near)
@@ -112,13 +113,13 @@ def _as_matrix(s: lp.Schedule, stage: str, p: Product) -> tuple[lp.Schedule, str
     weights = next(t for t in s.accesses(stage) if t.buffer == p.left.buffer)
     groups = [x for x in p.free if x not in p.left.loops and not weights.invariant(x)]
     s, copy = s.reindex(stage, p.left.buffer, *groups, *p.left.loops, *p.reduced).with_stage
-    (buffer,) = (t.buffer for t in s.accesses(copy) if t.write)
+    buffer = result_of(s, copy)
     return s.fuse_dims(buffer, len(groups) + 1, len(p.reduced)) if len(p.reduced) > 1 else s, copy
 
 
 def _panels(s: lp.Schedule, inner: str, matrix: str, width: int) -> tuple[lp.Schedule, str]:
     """The copy `matrix` of the weights in panels of `width` channels, in each of which the terms come first."""
-    (buffer,) = (t.buffer for t in s.accesses(matrix) if t.write)
+    buffer = result_of(s, matrix)
     s, copy = s.cache_read(inner, buffer, "global").with_stage
     s = s.compute_inline(matrix)
     groups = "".join(f"g{n}, " for n in range(len(s.loops(copy)) - 2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.contraction import contraction
-from ..common.nest_queries import extent, fused
+from ..common.nest_queries import argument_names, extent, fused, written_by
 from ..common.products import Product, product
 
 RUN = 2
@@ -86,5 +86,4 @@ def _joined_output(s: lp.Schedule, stage: str, columns: tuple[str, ...]) -> lp.S
 
 def _is_given(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` makes a result of the program."""
-    given = {a.buffer.name for a in s.func.args}
-    return any(t.write and t.buffer in given for t in s.accesses(stage))
+    return bool(written_by(s, stage) & argument_names(s))

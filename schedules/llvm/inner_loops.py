@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, iterations
+from ..common.nest_queries import extent, if_legal, in_lanes, iterations
 from .split_reduction import folded, lanes_of, runs_along
 
 LONG = 1 << 17
@@ -35,7 +35,8 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     elif over:
         made = column_sums(s, stage, column, width)
     else:
-        made = _vector_loop(s, column, width)
+        length = extent(s, column)
+        made = s if length is not None and length < width else in_lanes(s, column, width)
     return _shared(made, stage)
 
 
@@ -46,15 +47,6 @@ def column_of(s: lp.Schedule, stage: str) -> str | None:
     if column is None or not all(t.contiguous(column) or (t.invariant(column) and not t.write) for t in touches):
         return None
     return column
-
-
-def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
-    """`loop` by vectors, of which the last one is masked."""
-    length = extent(s, loop)
-    if (length is not None and length < lanes) or s.why("split", loop, lanes) is not None:
-        return s
-    t, (outer, lane) = s.split(loop, lanes).with_loops
-    return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
 
 
 def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:

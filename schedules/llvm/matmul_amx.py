@@ -11,9 +11,9 @@ from math import prod
 
 import loopir as lp
 
-from ..common.contraction import Contraction, contraction, padded, stages
+from ..common.contraction import Contraction, contraction, padded
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal
+from ..common.nest_queries import argument_names, extent, if_legal, result_of
 from .matmul_vnni import woven
 from .threads import parallel
 
@@ -83,7 +83,7 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     if found is None:
         raise lp.ScheduleError(f"{stage} is no product of integers of 8 bits, nor of bfloat16, that fills tiles of AMX")
     c, side = found.c, PAIR * SIDE
-    result = _written(s, stage) in {a.buffer.name for a in s.func.args}
+    result = result_of(s, stage) in argument_names(s)
     straight = result and all((extent(s, x) or 1) % side == 0 for x in (c.row, c.column))
     s, (j, jj) = s.split(c.column, side).with_loops
     s, (i, ii) = s.split(c.row, side).with_loops
@@ -93,15 +93,15 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, (jt, jl) = s.split(jj, SIDE).with_loops
     s, (it, il) = s.split(ii, SIDE).with_loops
     s = s.reorder(block, j, tile, k, it, jt, il, jl, kk)
-    s, (sums,) = (s, (stage,)) if straight else stages(s, "cache_write", stage, "local", at=tile)
+    s, sums = (s, stage) if straight else s.cache_write(stage, "local", at=tile).with_stage
     s, right = _copied(s, sums, c.right.buffer, turned=c.right.along)
     s, left = _copied(s, sums, c.left.buffer, turned=not c.left.along)
     s = padded(s, sums, it, jt, il, jl, kk)
-    s, (inner,) = stages(s, "cache_write", sums, "tiles", at=tile)
-    s = s.set_layout(_written(s, inner), f"lambda x, y: (x // {SIDE}, y // {SIDE}, x % {SIDE}, y % {SIDE})")
+    s, inner = s.cache_write(sums, "tiles", at=tile).with_stage
+    s = s.set_layout(result_of(s, inner), f"lambda x, y: (x // {SIDE}, y // {SIDE}, x % {SIDE}, y % {SIDE})")
     s = _right(s, inner, right, found, k)
     s = _left(s, inner, left, found, k)
-    s, (init,) = stages(s, "decompose_reduction", inner)
+    s, init = s.decompose_reduction(inner).with_stage
     s = s.unroll(it).unroll(jt).tensorize(il, found.dot)
     for part, instruction in ((init, f"tile_zero_{found.sums}"), (sums, f"tile_store_{found.sums}")):
         one, two, row, _ = s.loops(part)[-4:]
@@ -109,10 +109,6 @@ def matmul_amx(s: lp.Schedule, stage: str) -> lp.Schedule:
     if not straight:
         s = s.vectorize(s.loops(stage)[-1])
     return parallel(s, stage, block)
-
-
-def _written(s: lp.Schedule, stage: str) -> str:
-    return next(t.buffer for t in s.accesses(stage) if t.write)
 
 
 def _block_tiles(count: int, row: int) -> int:
@@ -142,40 +138,36 @@ def _right(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.
     operand, near, side, deep = found.c.right, found.near, PAIR * SIDE, SIDE * found.near
     at = f"x % {side} // {SIDE}, k % {deep} // {near}, x % {SIDE}, k % {near}"
     s = s.set_layout(panels, f"lambda k, x: (x // {side}, k // {deep}, {at})")
-    s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
+    s, tiles = s.cache_read(inner, panels, "tiles", at=k).with_stage
     s = s.set_layout(tiles, f"lambda k, x: (x // {SIDE}, k // {near}, x % {SIDE}, k % {near})")
     s = _whole_tiles(s, tiles, f"tile_load_{found.right}_right", deep, SIDE)
     one, other = s.loops(panels)[-2:]
     if not operand.along:
         s = woven(s, panels, one, other, near, side)
-        return _parallel(s, s.loops(panels)[0])
+        return if_legal(s, "parallel", s.loops(panels)[0])
     s, (outer, _) = s.split(one, side).with_loops
     s, (_, part) = s.split(other, near).with_loops
-    return _parallel(s.vectorize(part), outer)
+    return if_legal(s.vectorize(part), "parallel", outer)
 
 
 def _left(s: lp.Schedule, inner: str, panels: str, found: Tiled, k: str) -> lp.Schedule:
     """The left operand in panels whose rows begin with lines of the caches, and from there in tiles."""
     operand, side, deep = found.c.left, PAIR * SIDE, SIDE * found.near
     s = s.set_layout(panels, f"lambda x, k: (x // {side}, k // {deep}, x % {side}, k % {deep})")
-    s, (tiles,) = stages(s, "cache_read", inner, panels, "tiles", at=k)
+    s, tiles = s.cache_read(inner, panels, "tiles", at=k).with_stage
     s = s.set_layout(tiles, f"lambda x, k: (x // {SIDE}, x % {SIDE}, k)")
     s = _whole_tiles(s, tiles, f"tile_load_{found.left}", SIDE, deep)
     one, other = s.loops(panels)[-2:]
     s, (outer, one) = s.split(one, side if operand.along else deep).with_loops
     if operand.along:
         s, (other, line) = s.split(other, deep).with_loops
-        return _parallel(s.vectorize(line), outer)
+        return if_legal(s.vectorize(line), "parallel", outer)
     s, (other, column) = s.split(other, SIDE).with_loops
-    return _parallel(s.reorder(outer, other, column, one), outer)
+    return if_legal(s.reorder(outer, other, column, one), "parallel", outer)
 
 
 def _copied(s: lp.Schedule, stage: str, buffer: str, *, turned: bool) -> tuple[lp.Schedule, str]:
     """A copy of an operand, `turned` so that its dimensions are the product's; what it is made of goes into it."""
-    s, (copy,) = stages(s, "cache_read", stage, buffer, "global")
+    s, copy = s.cache_read(stage, buffer, "global").with_stage
     s = s.reorder_dims(copy, 1, 0) if turned else s
-    return (s.compute_inline(buffer) if buffer in s.stages and s.why("compute_inline", buffer) is None else s), copy
-
-
-def _parallel(s: lp.Schedule, loop: str) -> lp.Schedule:
-    return if_legal(s, "parallel", loop)
+    return if_legal(s, "compute_inline", buffer), copy

@@ -15,9 +15,9 @@ from math import prod
 
 import loopir as lp
 
-from ..common.contraction import Contraction, Operand, contraction, copied, padded, stages
+from ..common.contraction import Contraction, Operand, contraction, padded
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent
+from ..common.nest_queries import argument_names, extent, result_of
 from .split_reduction import folded
 from .threads import parallel
 
@@ -96,7 +96,7 @@ def matmul_cpu(
 
 def _is_last(s: lp.Schedule, c: Contraction) -> bool:
     """Whether the product is a result; else what goes on with it is to be in its stores, which are not to be parted."""
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     return all(t.buffer in given for t in s.accesses(c.stage) if t.write)
 
 
@@ -188,7 +188,7 @@ def _without_one(s: lp.Schedule, c: Contraction, lanes: int) -> lp.Schedule:
     (one,) = (x for x in s.stages if x not in before)
     s = s.fuse(outer, inner)
     column, row, k = s.loops(one)
-    s, _ = copied(s.reorder(row, column, k), one, c.right.buffer, "global", None)
+    s, _ = s.reorder(row, column, k).cache_read(one, c.right.buffer, "global", at=None).with_stage
     return folded(s, one, lanes=lanes)
 
 
@@ -239,7 +239,8 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     s, (j, jj) = s.split(c.column, width, tail="guard" if by_columns else back).with_loops
     outer = (j, i) if turned else (i, j)
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
-    s, nests = stages(s, "cache_write", c.stage, "local", at=outer[1])
+    s = s.cache_write(c.stage, "local", at=outer[1])
+    nests = s.last.stages
     inner = next(x for x in nests if c.reduced in s.loops(x))
     s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
     if depth > TURN:
@@ -296,7 +297,8 @@ def _in_panels(
     near = ""
     if chunk > 1:
         s, (k, near) = s.split(k, chunk).with_loops
-    s, nests = stages(s, "cache_write", c.stage, "local", at=order[1])
+    s = s.cache_write(c.stage, "local", at=order[1])
+    nests = s.last.stages
     inner = next(x for x in nests if k in s.loops(x))
     left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
     one, all_ = (right, left) if flat else (left, right)
@@ -360,7 +362,7 @@ def _ask_for_tile(s: lp.Schedule, stage: str, tile: str, k: str) -> lp.Schedule:
     """The elements of a tile are asked for by the steps of the reduced loop `k` before they are stored, a line now and
     then: all at once would keep what these steps need waiting.
     """
-    out = next(t.buffer for t in s.accesses(stage) if t.write)
+    out = result_of(s, stage)
     if s.why("prefetch", stage, out, tile, 0, over=k) is None:
         return s.prefetch(stage, out, tile, 0, over=k)
     return s.prefetch(stage, out, tile)
@@ -437,7 +439,7 @@ def _packed(s: lp.Schedule, stage: str, panels: _Panels, at: str | None) -> tupl
     kind = next(t.dtype.name for t in s.accesses(stage) if t.write)
     how = (stage, panels.operand.buffer, "global")
     wide = s.why("cache_read", *how, at=at, dtype=kind) is None
-    s, (copy,) = stages(s, "cache_read", *how, at=at, dtype=kind if wide else None)
+    s, copy = s.cache_read(*how, at=at, dtype=kind if wide else None).with_stage
     return s.set_layout(copy, panels.operand.panels(panels.width, panels.chunk)), copy
 
 

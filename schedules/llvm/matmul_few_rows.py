@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import Contraction, contraction, copied, padded, stages
+from ..common.contraction import Contraction, contraction, padded
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal
+from ..common.nest_queries import extent, if_legal, result_of
 from .threads import parallel
 
 LEAST_ROWS = 6
@@ -50,11 +50,12 @@ def matmul_few_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, (_, row) = s.split(c.row, width).with_loops
     s, (tile, column) = s.split(c.column, height, tail="exact").with_loops
     s = s.reorder(s.loops(stage)[0], tile, k, column, row)
-    s, nests = stages(s, "cache_write", stage, "local", at=tile)
+    s = s.cache_write(stage, "local", at=tile)
+    nests = s.last.stages
     inner = next(x for x in nests if k in s.loops(x))
-    (sums,) = (t.buffer for t in s.accesses(inner) if t.write)
+    sums = result_of(s, inner)
     s = s.set_layout(sums, f"lambda x, j: j * {width} + x")
-    s, panel = copied(s, inner, c.left.buffer, "global", None)
+    s, panel = s.cache_read(inner, c.left.buffer, "global", at=None).with_stage
     s = padded(s.set_layout(panel, f"lambda x, k: k * {width} + x"), inner, row)
     s = s.vectorize(row).unroll(column)
     s, (_, near, *_) = s.split(k, TURN, tail="peel").with_loops
@@ -73,6 +74,6 @@ def _transposed_panel(s: lp.Schedule, panel: str, buffer: str, lanes: int) -> lp
         return s
     s, (rows, i) = s.split(row, lanes, tail="exact").with_loops
     s, (outer, j) = s.split(k, lanes, tail="exact").with_loops
-    s, square = copied(s.reorder(outer, rows, j, i), panel, buffer, "local", rows)
+    s, square = s.reorder(outer, rows, j, i).cache_read(panel, buffer, "local", at=rows).with_stage
     across, along = s.loops(square)[-2:]
     return parallel(s.vectorize(along).unroll(across).vectorize(i).unroll(j), panel, outer)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from ..common.contraction import Contraction, Operand, contraction, padded, stages
+from ..common.contraction import Contraction, Operand, contraction, padded
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal
 from .matmul_cpu import whole_vectors
@@ -126,7 +126,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     s, (k, kk) = s.split(c.reduced, found.kind.steps).with_loops
     s = s.reorder(block, j, tile, k, ii, jj, kk)
     s, (jv, lane) = s.split(jj, found.lanes).with_loops
-    s, (inner,) = stages(s, "cache_write", stage, "local", at=tile)
+    s, inner = s.cache_write(stage, "local", at=tile).with_stage
     sides = ((c.right, width), (c.left, found.height))
     copies: list[str] = []
     for (operand, tall), dtype in zip(sides, found.kind.panels[::-1], strict=True):
@@ -135,7 +135,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     s = padded(s, inner, ii, jv, lane, kk)
     for (operand, tall), copy in zip(sides, copies, strict=True):
         s = _filled(s, copy, operand, tall, found.kind.steps)
-    s, (init,) = stages(s, "decompose_reduction", inner)
+    s, init = s.decompose_reduction(inner).with_stage
     s = s.unroll(ii).unroll(jv).tensorize(lane, found.instruction)
     for x in (init, stage):
         one, two, last = s.loops(x)[-3:]
@@ -153,12 +153,9 @@ def _packed(
     s: lp.Schedule, inner: str, operand: Operand, width: int, steps: int, dtype: str
 ) -> tuple[lp.Schedule, str]:
     """A copy of `operand`, as `dtype`, in panels of `width`, in which so many steps lie together."""
-    s, (copy,) = stages(s, "cache_read", inner, operand.buffer, "global", dtype=dtype)
-    args = "x, k" if operand.along else "k, x"
-    s = s.set_layout(copy, f"lambda {args}: (x // {width}, k // {steps}, x % {width}, k % {steps})")
-    if operand.buffer in s.stages and s.why("compute_inline", operand.buffer) is None:
-        s = s.compute_inline(operand.buffer)
-    return s, copy
+    s, copy = s.cache_read(inner, operand.buffer, "global", dtype=dtype).with_stage
+    s = s.set_layout(copy, operand.panels(width, steps))
+    return if_legal(s, "compute_inline", operand.buffer), copy
 
 
 def _filled(s: lp.Schedule, copy: str, operand: Operand, width: int, steps: int) -> lp.Schedule:

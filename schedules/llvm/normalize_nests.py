@@ -14,7 +14,7 @@ import re
 import loopir as lp
 
 from ..common.contraction import contraction, separate_operands
-from ..common.nest_queries import extent, if_legal, one_nest
+from ..common.nest_queries import argument_names, extent, if_legal, one_nest, reads_of
 
 
 @lp.composite
@@ -55,14 +55,14 @@ def _split_products(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _is_outer_product(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` folds products of two elements, one of which moves along each loop over its results."""
-    reads, free = [t for t in s.accesses(stage) if not t.write], set(s.loops(stage)) - {*s.reduced(stage)}
+    reads, free = reads_of(s, stage), set(s.loops(stage)) - {*s.reduced(stage)}
     moving = [{x for x in free if not t.invariant(x)} for t in reads]
     return len(reads) == 2 and all(moving) and moving[0].isdisjoint(moving[1])
 
 
 def _privatized(s: lp.Schedule) -> lp.Schedule:
     """`s` with memory of its own for each iteration of the loops that intermediates do not speak of."""
-    given = {a.buffer.name for a in s.func.args}
+    given = argument_names(s)
     touched: dict[str, list[str]] = {}
     for stage in s.stages:
         for t in s.accesses(stage):
@@ -118,8 +118,7 @@ def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
     t = t.reorder(*order)
     if t.why("rfactor", stage, whole) is not None:
         return s
-    t = t.rfactor(stage, whole)
-    (product,) = t.last.stages
+    t, product = t.rfactor(stage, whole).with_stage
     if triangle and t.why("pad", product) is not None:
         return s
     t = t.pad(product) if triangle else t

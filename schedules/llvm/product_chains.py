@@ -12,7 +12,7 @@ import re
 import loopir as lp
 
 from ..common.contraction import Operand, copied_operand
-from ..common.nest_queries import extent, fused, if_legal
+from ..common.nest_queries import extent, fused, if_legal, in_lanes
 from ..common.product_chains import Chain, blocked, factored, with_own_sums, with_scores, with_shared_powers
 from .split_reduction import folded, lanes_of
 
@@ -140,9 +140,7 @@ def _rest(s: lp.Schedule, c: Chain, around: list[str], lanes: int) -> lp.Schedul
     for stage in s.stages:  # what stands beside: starts, corrections, the end
         lane = s.loops(stage)[-1]
         alone = len(s.loop(lane).body) == 1 and s.loop(lane).kind == "serial" and not s.reduced(stage)
-        if alone and s.why("split", lane, lanes) is None:
-            t, (_, lane) = s.split(lane, lanes).with_loops
-            s = t.vectorize(lane) if t.why("vectorize", lane) is None else s
+        s = in_lanes(s, lane, lanes, partition=False) if alone else s
     if around:
         s, outer = fused(s, around)
         s = s.parallel(outer)

@@ -10,7 +10,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, either
-from ..common.nest_queries import extent, free_loops, if_legal, innermost
+from ..common.nest_queries import extent, free_loops, in_lanes, innermost
 from .nontemporal_stores import past_caches, streamed
 from .split_reduction import VECTORS, folded, lanes_of, several
 from .threads import parallel_if_legal
@@ -60,15 +60,8 @@ def windows_in_lanes(s: lp.Schedule, stage: str, row: str | None = None, *, lane
     touched = s.accesses(stage)
     if not all(t.contiguous(window[0]) or (t.invariant(window[0]) and not t.write) for t in touched):
         return s
-    if s.why("split", window[0], width) is not None:
-        return s
-    t, (outer, lane) = s.split(window[0], width).with_loops
-    inside = t.loops(stage)[t.loops(stage).index(outer) :]
-    order = (*(x for x in inside if x != lane), lane)
-    if t.why("reorder", *order) is not None:
-        return s
-    t = t.reorder(*order)
-    return if_legal(t.vectorize(lane), "partition", outer) if t.why("vectorize", lane) is None else s
+    inside = s.loops(stage)[s.loops(stage).index(window[0]) + 1 :]
+    return in_lanes(s, window[0], width, inside)
 
 
 @lp.composite

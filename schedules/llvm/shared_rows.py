@@ -8,7 +8,6 @@ stay in registers for these rows. Threads take parts of the rows, and their sums
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, one_nest
+from ..common.nest_queries import extent, free_loops, legal, one_nest
 from .column_reduction import across
 from .inner_loops import column_sums
 from .split_reduction import folded, lanes_of, runs_along
@@ -43,9 +42,8 @@ def shared_rows(s: lp.Schedule) -> lp.Schedule:
     for one, other in pairwise(s.stages):
         if one in s.stages and other in s.stages:
             pair = _fold_pair(s, one, other) or _fold_pair(s, other, one)
-            if pair is not None:
-                with suppress(lp.ScheduleError):  # something stands between the two, or one needs the other's end
-                    s = _fused_folds(s, pair)
+            if pair is not None:  # as it is where something is between the two, or one needs the other's end
+                s = legal(s, _fused_folds, pair) or s
     return s
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, innermost
+from ..common.nest_queries import extent, innermost, reads_of, written_by
 from .nontemporal_stores import past_caches
 from .row_fusion import STREAMED, vectors
 from .split_reduction import several
@@ -52,7 +52,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
 
 def _same_for_all(s: lp.Schedule, stage: str, loops: tuple[str, str]) -> bool:
     """Whether `stage` reads the same in all iterations of `loops`, and would compute it in each strip again."""
-    reads = [t for t in s.accesses(stage) if not t.write] if stage in s.stages else []
+    reads = reads_of(s, stage) if stage in s.stages else []
     return bool(reads) and all(t.invariant(x) for t in reads for x in loops)
 
 
@@ -66,7 +66,7 @@ def _strip(length: int | None) -> int:
 @lp.composite
 def ringed(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the first dimension of what `stage` writes folded into the smallest ring that is enough."""
-    for buffer in {t.buffer for t in s.accesses(stage) if t.write}:
+    for buffer in written_by(s, stage):
         if s.why("fold_storage", buffer, 0, RING) is not None:
             continue  # rows so far apart are needed at once: nor would a smaller ring do
         size = next((n for n in range(1, RING + 1) if s.why("fold_storage", buffer, 0, n) is None), None)

@@ -11,7 +11,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent
+from ..common.nest_queries import extent, reads_of
 from .threads import parallel_if_legal
 
 VECTORS = 4
@@ -39,7 +39,7 @@ def runs_along(s: lp.Schedule, stage: str) -> bool:
     loops = s.loops(stage)
     if not loops or loops[-1] not in s.reduced(stage):
         return False
-    reads = [t for t in s.accesses(stage) if not t.write]
+    reads = reads_of(s, stage)
     return any(t.contiguous(loops[-1]) for t in reads) and all(
         t.contiguous(loops[-1]) or t.invariant(loops[-1]) for t in reads
     )
