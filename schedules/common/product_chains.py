@@ -8,7 +8,7 @@ with its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,6 +80,23 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     s = if_legal(s, "factor_out", found[1].stage)
     c = chain(s)
     return None if c is None else (s, c)
+
+
+def require_chain(s: lp.Schedule) -> tuple[lp.Schedule, Chain]:
+    """As `factored`; ScheduleError if `s` has no chain."""
+    found = factored(s)
+    if found is None:
+        raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
+    return found
+
+
+def backwards_if_legal(schedule: Callable[..., lp.Schedule], *args: Any) -> lp.Schedule:
+    """What `schedule` makes of `args` with loops that run backwards; forwards where that is refused, as where a loop
+    begins with a block that is not known to be there."""
+    try:
+        return schedule(*args, backwards=True)
+    except lp.ScheduleError:
+        return schedule(*args, backwards=False)
 
 
 def float_of_16_bits(s: lp.Schedule, c: Chain) -> str:

@@ -15,9 +15,9 @@ from math import prod
 import loopir as lp
 
 from ..common.nest_queries import argument_names, extent, free_loops, fused, if_legal, iterations, written_by
-from .elementwise import MOST_ROWS, elementwise
+from .elementwise import MOST_ROWS, by_element, elementwise
 from .reduction import reduction
-from .scan import VECTOR_BYTES, Tile, block_scan, moved_copy, one_row, source_of
+from .scan import VECTOR_BYTES, Tile, block_scan, by_threads, moved_copy, one_row, source_of, vector_by_vector
 
 PART_BYTES = 64
 """What a thread has of a row, at most."""
@@ -192,9 +192,7 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
     if free:
         s = s.distribute(free[0], *starts, sums, ends)
     for x in starts:
-        s, flat = fused(s, s.loops(x))
-        s, (block, thread) = s.split(flat, WARP_LANES).with_loops
-        s = s.bind(thread, "threadIdx.x").bind(block, "blockIdx.x")
+        s = by_element(s, x, threads=WARP_LANES)
     return s, sums, ends
 
 
@@ -217,17 +215,13 @@ class _RowParts:
 
     def side_by_side(self, s: lp.Schedule, copy: str, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by all threads, one row after the other; parts lie a vector apart, so no banks meet."""
-        s, flat = fused(s, loops)
-        s, (some, rest) = s.split(flat, self.rows * self.parts * self.lanes).with_loops
-        s, (thread, lane) = s.split(rest, self.lanes).with_loops
-        s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
+        s, _ = by_threads(s, loops, self.rows * self.parts, self.lanes)
         place = f"(r * {self.parts} + i // {self.each}) * {self.each + self.lanes} + i % {self.each}"
         return s.set_layout(copy, f"lambda r, i: {place}")
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by one thread, a vector after the other."""
-        s, (some, lane) = s.split(loops[-1], self.lanes).with_loops
-        return if_legal(s, "vectorize", lane).unroll(some)
+        return vector_by_vector(s, loops[-1], self.lanes)
 
 
 def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, tile: _RowParts) -> lp.Schedule:

@@ -13,7 +13,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction
 from ..common.nest_queries import argument_names, extent, fused, if_legal, result_of
-from ..common.product_chains import factored, rows_in_blocks
+from ..common.product_chains import require_chain, rows_in_blocks
 from .row_threads import VECTOR_BYTES, WARP
 
 CHAIN_THREADS, VECTORS_UNDER_WAY = 256, 8
@@ -26,10 +26,7 @@ FEW_ROWS = 4
 def chain_by_threads(s: lp.Schedule, *, threads: int = CHAIN_THREADS, flight: int = VECTORS_UNDER_WAY) -> lp.Schedule:
     """`s`, a chain of products of so few rows and columns that a block takes all of them, in one kernel: threads along
     rows of the right operands have a vector of these each, `flight` of them under way."""
-    found = factored(s)
-    if found is None:
-        raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
-    s, c = found
+    s, c = require_chain(s)
     rows, keys, depth, width = (extent(s, x) for x in (c.first.row, c.first.column, c.first.reduced, c.second.column))
     if rows is None or rows > FEW_ROWS or keys is None or depth is None or width is None:
         raise lp.ScheduleError("rows are not few, or columns are not of a number that is known")

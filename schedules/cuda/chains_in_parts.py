@@ -17,7 +17,7 @@ from math import prod
 import loopir as lp
 
 from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, readers, result_of
-from ..common.product_chains import Chain, factored, with_scores
+from ..common.product_chains import Chain, factored, require_chain, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
 from .cheapest import cheapest
@@ -45,10 +45,7 @@ def chain_in_parts(
     """`s`, a chain of products with few rows, in two kernels: blocks fold `part` columns each, and a second one folds
     what these give. Blocks are a warp, which multiplies floats of 16 bits on tensor cores, `keys` columns at a time; or
     work `by_threads`, each of which has a vector of a row."""
-    found = factored(s) or factored(s.simplify(drop_unit_loops=True))  # of one row, others that share columns are rows
-    if found is None:
-        raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
-    s, c = found
+    s, c = factored(s) or require_chain(s.simplify(drop_unit_loops=True))  # of one row, others become rows
     if not _has_few_rows(s, c):
         raise lp.ScheduleError("the rows of the chain are not few", suggestion="product_chain")
     part = part or _columns_of_part(s, c, keys)

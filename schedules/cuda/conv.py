@@ -14,7 +14,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, result_of
+from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, reads_of, result_of
 from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product
 from ..common.transpose import find_transposed_read, transpose, worth_turning
@@ -147,7 +147,7 @@ def conv_mma(
     )  # fmt: skip
 
 
-def _made_in_tiles_of(s: lp.Schedule, sources: Sequence[str], stored: Sequence[str]) -> tuple[str, ...]:
+def _made_in_tiles_of(s: lp.Schedule, sources: Sequence[str], stored: Sequence[str] = ()) -> tuple[str, ...]:
     """What is computed where tiles of the matrices `sources` are copied: these, and what fills their borders up."""
     return (*sources, *(x for x in filled(s, sources) if x not in stored))
 
@@ -211,17 +211,9 @@ def _channel(s: lp.Schedule, stage: str, p: Product) -> str | None:
     return max(both, key=lambda x: extent(s, x) or 0, default=None)
 
 
-def _dimensions(s: lp.Schedule, stage: str, side: Side) -> list[str]:
+def _dimensions(s: lp.Schedule, stage: str, side: Side) -> tuple[str, ...]:
     """The subscripts of an operand's element, as text."""
-    text = next(t.text for t in s.accesses(stage) if t.buffer == side.buffer and not t.write)
-    inside, parts, depth = text.partition("[")[2].removesuffix("]"), [""], 0
-    for c in inside:
-        depth += (c in "([") - (c in ")]")
-        if c == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return parts
+    return next(t.subscripts for t in reads_of(s, stage) if t.buffer == side.buffer)
 
 
 def _identifiers(text: str) -> set[str]:
@@ -248,18 +240,29 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     predicted to be faster."""
     one = partial(_with_reader, stage=stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
+    if (counts := _counts_of_parts(s, stage, SPLIT_TILE, 2)) is not None:
+        recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
+        recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
+    return _cheapest_of(s, stage, recipes)
+
+
+def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int) -> list[int] | None:
+    """Into how many parts the folded loop of `stage` may be cut, for about so many `blocks` of a processor: none where
+    there are many tiles; None where its sizes are not known."""
     p, processors = product(s, stage), lp.machine().processors
-    if p is not None:
-        rows, columns, depth = (iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced))
-        both = iterations(s, [x for x in p.free if x in p.left.loops and x in p.right.loops]) or 1
-        if rows is not None and columns is not None and depth is not None:
-            tiles = -(-rows // SPLIT_TILE[0]) * -(-columns // SPLIT_TILE[1]) // both
-            counts = part_counts(depth, 2 * processors // tiles) if 2 * tiles <= processors else []
-            recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
-            recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
+    sizes = [None] if p is None else [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced)]
+    if None in sizes:
+        return None
+    rows, columns, depth = (n or 0 for n in sizes)
+    tiles = -(-rows // tile[0]) * -(-columns // tile[1])
+    return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= processors else []
+
+
+def _cheapest_of(s: lp.Schedule, stage: str, recipes: list[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule:
+    """The cheapest that `recipes` make of the product `stage` and of what fills its borders up."""
     found = cheapest(s, recipes, part=own_part(s, stage, filled(s, [stage]))) if len(recipes) > 1 else recipes[0](s)
     if found is None:
-        raise lp.ScheduleError(f"{stage} is no convolution for tensor cores")
+        raise lp.ScheduleError(f"{stage} is no convolution that these units take in tiles")
     return found
 
 
@@ -289,8 +292,7 @@ def conv_wgmma(
     if block is None:
         raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
     s = as_matmul(s, stage, out)
-    sources = s.last.stages
-    within = (*sources, *filled(s, sources))
+    within = _made_in_tiles_of(s, s.last.stages)
     return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
 
 
@@ -325,20 +327,9 @@ def conv_simt(
     sources = s.last.stages
     runs = (p.left.along == along, p.right.along == along)
     packed = [x for x, side in _read_by(s, sources, p) if side.along in p.reduced and side.along != along]
-    inside = tuple(x for x in sources if x not in packed)
-    within = (*inside, *filled(s, inside))
-    options: dict[str, Any] = {
-        "block": block,
-        "part": part,
-        "depth": depth,
-        "piece": depth,
-        "stages": stages,
-        "within": within,
-    }
-    if parts > 1:
-        s = matmul_simt_split(s, stage, parts=parts, runs=runs, **options)
-    else:
-        s = matmul_simt(s, stage, runs=runs, **options)
+    within = _made_in_tiles_of(s, [x for x in sources if x not in packed])
+    how = matmul_simt if parts == 1 else partial(matmul_simt_split, parts=parts)
+    s = how(s, stage, block=block, part=part, depth=depth, piece=depth, stages=stages, runs=runs, within=within)
     for x in packed:  # elements next to each other in memory are of different steps
         s = by_element(s, x)
     if parts > 1:
@@ -351,20 +342,10 @@ def conv_of_floats(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The product `stage` of float32 by `conv_simt`; where there are few tiles, with the folded loop in parts, if that
     is predicted to be faster."""
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(conv_simt, stage=stage)]
-    p, processors = product(s, stage), lp.machine().processors
-    sizes = [] if p is None else [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced)]
-    if p is not None and None not in sizes:
-        rows, columns, depth = (n or 1 for n in sizes)
-        both = iterations(s, [x for x in p.free if x in p.left.loops and x in p.right.loops]) or 1
-        block, part = SIMT_SPLIT_TILE
-        tiles = -(-rows // block[0]) * -(-columns // block[1]) // both
-        if 2 * tiles <= processors:
-            counts = part_counts(depth, SIMT_BLOCKS * processors // max(1, tiles))[1:]
-            recipes += [partial(conv_simt, stage=stage, block=block, part=part, parts=n) for n in counts]
-    found = cheapest(s, recipes, part=own_part(s, stage, filled(s, [stage]))) if len(recipes) > 1 else recipes[0](s)
-    if found is None:
-        raise lp.ScheduleError(f"{stage} is no convolution for tiles of float32")
-    return found
+    block, part = SIMT_SPLIT_TILE
+    counts = _counts_of_parts(s, stage, block, SIMT_BLOCKS) or []
+    recipes += [partial(conv_simt, stage=stage, block=block, part=part, parts=n) for n in counts[1:]]
+    return _cheapest_of(s, stage, recipes)
 
 
 def _read_by(s: lp.Schedule, sources: Sequence[str], p: Product) -> list[tuple[str, Side]]:

@@ -175,10 +175,16 @@ def _staged(
     s: lp.Schedule, out: str, at: str, i: str, j: str, block: tuple[int, int], warps: tuple[int, int]
 ) -> lp.Schedule:
     """The tile of `out` made in shared memory, by warps, and stored by all lanes."""
-    s, tile = s.reindex(out, result_of(s, out), i, j, at=at).with_stage
-    i, j = s.last.loops
-    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
+    s, (i, j) = tile_of_rows(s, out, at, i, j, block[1])
     return copy_by_warps(_in_warps(s, i, j, block, warps), out, warps, None)
+
+
+def tile_of_rows(s: lp.Schedule, out: str, at: str, i: str, j: str, width: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """What `out` makes in an iteration of `at`, over its loops `i` and `j`, in shared memory first, rows of `width`
+    apart by other banks; and the loops over that tile."""
+    s, tile = s.reindex(out, result_of(s, out), i, j, at=at).with_stage
+    loops = s.last.loops
+    return s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {width + COPY_VECTOR} + y"), loops
 
 
 def _sums(

@@ -12,8 +12,8 @@ import loopir as lp
 
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, iterations, reads_of, result_of
-from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tiles, vectors
-from .tma_store import result_bytes, store_boxes, tile_of_results
+from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tile_of_rows, tiles, vectors
+from .tma_store import result_bytes, store_boxes, swizzled, tile_of_results
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
 """Tiles from the largest, and of how many a GPU of some 130 multiprocessors has enough."""
@@ -218,9 +218,7 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
 def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Schedule:
     """`_results` of a tile whose rows are several loops of the output, counted together."""
     i, j = s.loops(out)[-2:]
-    s, tile = s.reindex(out, result_of(s, out), i, j, at=at).with_stage
-    rows, _ = s.last.loops
-    s = s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")
+    s, (rows, _) = tile_of_rows(s, out, at, i, j, block[1])
     return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
 
 
@@ -294,13 +292,6 @@ def steps(
         return s.specialize_warps(ko, stages=stages, registers=REGISTERS[2 if alternate else block[0] // ROWS])
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
-
-
-def swizzled(rows: int, vector: int = COPY_VECTOR) -> str:
-    """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
-    piece = 8 * vector
-    within = f"x * {piece} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
-    return f"lambda x, y: y // {piece} * {rows * piece} + {within}"
 
 
 def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:

@@ -15,8 +15,17 @@ import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
 from ..common.nest_queries import argument_names, batched, extent, if_legal, is_guarded
-from ..common.product_chains import Chain, Tail, blocked, factored, float_of_16_bits, with_scores
-from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads, swizzled
+from ..common.product_chains import (
+    Chain,
+    Tail,
+    backwards_if_legal,
+    blocked,
+    float_of_16_bits,
+    require_chain,
+    with_scores,
+)
+from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads
+from .tma_store import swizzled
 
 GROUP_ROWS, STAGES = 64, 2
 """Rows of a warpgroup, of which a block has two where it can; blocks of keys that are there at once."""
@@ -39,26 +48,17 @@ def product_chain(
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
     over all blocks of `keys`; unless told, the largest that there is room for, and of which few elements are left over.
     Scores after the last key are -inf."""
-    found = factored(s)
-    if found is None:
-        raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
-    s, c = found
+    s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     rows = rows or _rows(s, c)
     if keys is not None:
-        return _backwards_or_not(s, c, unit, rows, keys, stages)
+        return backwards_if_legal(_in_blocks, s, c, unit, rows, keys, stages)
     keys, own = _keys(s, c), _keys_of_rows(s, c, rows)
-    made = _backwards_or_not(s, c, unit, rows, keys, stages)
+    made = backwards_if_legal(_in_blocks, s, c, unit, rows, keys, stages)
     if own not in (None, keys) and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
-        return _backwards_or_not(s, c, unit, rows, own, stages)  # so that a mask cuts one block of each row of blocks
+        # so that a mask cuts one block of each row of blocks
+        return backwards_if_legal(_in_blocks, s, c, unit, rows, own, stages)
     return made
-
-
-def _backwards_or_not(s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int) -> lp.Schedule:
-    try:
-        return _in_blocks(s, c, unit, rows, keys, stages, backwards=True)
-    except lp.ScheduleError:  # where it begins, a block may not be known to be there
-        return _in_blocks(s, c, unit, rows, keys, stages, backwards=False)
 
 
 def in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:

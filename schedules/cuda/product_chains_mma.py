@@ -10,7 +10,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, reads_of
-from ..common.product_chains import Chain, factored, float_of_16_bits
+from ..common.product_chains import Chain, backwards_if_legal, float_of_16_bits, require_chain
 from .matmul_mma import COLUMNS, ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
 from .product_chains import in_few_operations, in_one_loop, in_registers, inside
 
@@ -28,16 +28,10 @@ HELD_ROWS = "fragment(32, 2, lambda t, v: t // 4 + v * 8)"
 def product_chain_mma(s: lp.Schedule, *, warps: int = WARPS, keys: int | None = None) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of `warps` for each block of 16 rows a warp,
     which goes over all blocks of `keys`; unless told, as many as there is room for."""
-    found = factored(s)
-    if found is None:
-        raise lp.ScheduleError("there are no two products with folds of the first one's rows between them")
-    s, c = found
+    s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     keys = keys or _warp_keys(s, c)
-    try:
-        return _in_warp_blocks(s, c, unit, warps, keys, backwards=True)
-    except lp.ScheduleError:  # where it begins, a block may not be known to be there
-        return _in_warp_blocks(s, c, unit, warps, keys, backwards=False)
+    return backwards_if_legal(_in_warp_blocks, s, c, unit, warps, keys)
 
 
 def _warp_keys(s: lp.Schedule, c: Chain) -> int:

@@ -73,18 +73,28 @@ class Tile:
 
     def side_by_side(self, s: lp.Schedule, loops: Sequence[str], whole: str) -> lp.Schedule:
         """The loops of a copy by all threads, which have vectors side by side, where the block is a `whole` one."""
-        s, flat = fused(s, loops)
-        s, (some, rest) = s.split(flat, self.threads * self.lanes).with_loops
-        s, (thread, lane) = s.split(rest, self.lanes).with_loops
-        s = if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some)
+        s, some = by_threads(s, loops, self.threads, self.lanes)
         return if_legal(s, "specialize", some, whole)
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loop of a copy by one thread, a vector after the other."""
         for loop in loops:
-            s, (some, lane) = s.split(loop, self.lanes).with_loops
-            s = if_legal(s, "vectorize", lane).unroll(some)
+            s = vector_by_vector(s, loop, self.lanes)
         return s
+
+
+def by_threads(s: lp.Schedule, loops: Sequence[str], threads: int, lanes: int) -> tuple[lp.Schedule, str]:
+    """The `loops` of a copy by `threads` that have vectors of `lanes` side by side; and the loop that each runs."""
+    s, flat = fused(s, loops)
+    s, (some, rest) = s.split(flat, threads * lanes).with_loops
+    s, (thread, lane) = s.split(rest, lanes).with_loops
+    return if_legal(s, "vectorize", lane).bind(thread, "threadIdx.x").unroll(some), some
+
+
+def vector_by_vector(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+    """The `loop` of a copy by one thread, a vector after the other."""
+    s, (some, lane) = s.split(loop, lanes).with_loops
+    return if_legal(s, "vectorize", lane).unroll(some)
 
 
 def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None:

@@ -23,6 +23,13 @@ BYTES, BOX = 128, 256
 """Of a row of a slice, and rows of a box at most."""
 
 
+def swizzled(rows: int, vector: int) -> str:
+    """The layout of a tile of so many rows in pieces of 128 bytes, their parts of 16 exchanged by the row."""
+    piece = 8 * vector
+    within = f"x * {piece} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
+    return f"lambda x, y: y // {piece} * {rows * piece} + {within}"
+
+
 def slots_of(slices: int) -> int:
     """How many slices are there at once: two or three, if they follow one another from tile to tile."""
     return next((n for n in (2, 3) if slices % n == 0), 1)
@@ -84,9 +91,7 @@ def store_boxes(
     s = s.fuse_loops(*turns).unroll(turns[0])
     if columns > slots * width:
         s = s.fold_storage(target.buffer, 1, slots * width)
-    vector = BYTES // 8 // dtype.bytes
-    within = f"x * {width} + (y // {vector} % 8 ^ x % 8) * {vector} + y % {vector}"
-    s = s.set_layout(target.buffer, f"lambda x, y: y // {width} * {rows * width} + {within}")
+    s = s.set_layout(target.buffer, swizzled(rows, width // 8))
     s = by_threads(s, s.loops(made)[-2])
     x = s.loops(copy)[-2]
     s, (group, x) = s.split(x, own, tail="exact").with_loops
