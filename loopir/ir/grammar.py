@@ -298,7 +298,12 @@ class TmaBox(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class MBarrierInit(Stmt):
+class Sync(Stmt):
+    """A synchronization of threads or of what they issue, which lowering places in kernels, and no person."""
+
+
+@dataclass(frozen=True, slots=True)
+class MBarrierInit(Sync):
     """Initialize the elements of `ring`, in shared memory, as mbarriers: a phase of one completes after `arrivals`
     arrivals and when the expected bytes have arrived."""
 
@@ -307,7 +312,7 @@ class MBarrierInit(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectTx(Stmt):
+class ExpectTx(Sync):
     """Arrive at the mbarrier `slot`, and have its phase wait for `bytes` more; with `block`, at the one in that block
     of the cluster."""
 
@@ -317,7 +322,7 @@ class ExpectTx(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class MBarrierWait(Stmt):
+class MBarrierWait(Sync):
     """Wait for the end of a phase of the mbarrier `slot`, at each execution for that of the next phase.
 
     The first execution waits for the first phase; if `turn` is 1, for nothing. With `skip`, it counts the phase without
@@ -329,7 +334,7 @@ class MBarrierWait(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncCommit(Stmt):
+class AsyncCommit(Sync):
     """Commit what this thread has issued since the last commit as one asynchronous group.
 
     `group` is its kind: "copies", "products" or "stores"."""
@@ -338,7 +343,7 @@ class AsyncCommit(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncWait(Stmt):
+class AsyncWait(Sync):
     """Wait until all but the newest `pending` groups of this thread are complete; for stores, until they have read
     their source."""
 
@@ -347,7 +352,7 @@ class AsyncWait(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence(Stmt):
+class Fence(Sync):
     """Make this thread's writes visible to asynchronous instructions.
 
     Kind "async" is for writes to shared memory, its own and those it has synchronized with (fence.proxy.async);
@@ -357,7 +362,7 @@ class Fence(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterFence(Stmt):
+class RegisterFence(Sync):
     """Keep the compiler from moving uses of the registers of `buffer` past this point.
 
     With `apart`, its registers also belong to no group of products that is pending across iterations of a loop.
@@ -368,7 +373,7 @@ class RegisterFence(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier(Stmt):
+class Barrier(Sync):
     """Synchronize the threads of a block, and make their writes visible to one another.
 
     With `threads`, each such group of consecutive threads separately; with `cluster`, the threads of all its blocks."""
@@ -378,7 +383,7 @@ class Barrier(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class SetMaxRegs(Stmt):
+class SetMaxRegs(Sync):
     """Set the registers per thread of this warpgroup (setmaxnreg): `more` than before, or fewer."""
 
     registers: int

@@ -49,6 +49,7 @@ from loopir.ir.grammar import (
     Size,
     Stmt,
     Store,
+    Sync,
     Value,
     Var,
     WarpSpecialized,
@@ -118,7 +119,7 @@ def _parse(
         raise ParseError(error.msg, (filename, line, error.offset, error.text)) from None
     anywhere = "any" if stage == "meaning" else "global"
     parsed = _Reader(filename, source.splitlines(), constants, first, anywhere, defined=defined).module(module)
-    lowered = any(isinstance(s, Kernel | Barrier | AsyncCommit | AsyncWait) for s in statements(parsed.body))
+    lowered = any(isinstance(s, Kernel | Sync) for s in statements(parsed.body))
     verify(parsed, stage or ("lowered" if lowered else "schedule"))
     return parsed
 

@@ -127,6 +127,20 @@ def rewrite(body: Body, fn: Callable[[Stmt], Stmt | Body | None]) -> Body:
     return map_body(body, visit)
 
 
+def map_kernels(func: Func, fn: Callable[[Kernel], Stmt]) -> Func:
+    """`func` with each kernel replaced by what `fn` gives."""
+    return replace(func, body=rewrite(func.body, lambda s: fn(s) if isinstance(s, Kernel) else None))
+
+
+def siblings(body: Body, s: Stmt) -> tuple[Body, Body]:
+    """What stands before `s` in the statement list that it is in, `body` or one inside, and after it."""
+    for b in (body, *(b for x in statements(body) for b in bodies(x))):
+        for n, x in enumerate(b):
+            if x is s:
+                return b[:n], b[n + 1 :]
+    return (), ()
+
+
 def replace_over(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:
     """`body` with `replace_names` applied to what each Reduce in it folds over."""
 

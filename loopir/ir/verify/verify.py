@@ -18,13 +18,8 @@ from loopir.ir.grammar import (
     SCOPES,
     Alloc,
     Arg,
-    AsyncCommit,
-    AsyncWait,
-    Barrier,
     Body,
     Buffer,
-    ExpectTx,
-    Fence,
     Fragment,
     Func,
     If,
@@ -35,17 +30,14 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Mapped,
-    MBarrierInit,
-    MBarrierWait,
     Monoid,
     Op,
     Prefetch,
     Reduce,
-    RegisterFence,
-    SetMaxRegs,
     Stmt,
     Store,
     Strided,
+    Sync,
     WarpSpecialized,
     conjuncts,
 )
@@ -149,17 +141,7 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
             here.kernel = name
             _body(inner, here, sizes)
             here.kernel = None
-        case (
-            Barrier()
-            | AsyncCommit()
-            | AsyncWait()
-            | Fence()
-            | MBarrierInit()
-            | ExpectTx()
-            | MBarrierWait()
-            | RegisterFence()
-            | SetMaxRegs()
-        ):
+        case Sync():
             if here.kernel is None:
                 fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
         case _:

@@ -49,6 +49,7 @@ from loopir.ir.traverse.walk import (
     leaf_paths,
     leaf_writes,
     map_body,
+    map_kernels,
     map_stmts,
     nodes,
     replace_names,
@@ -64,8 +65,7 @@ from loopir.lower.target import Target
 def bind_threads(func: Func, target: Target) -> Func:
     """`func` with the bound loops of each kernel outermost in it."""
     taken = taken_names(func)
-    body = rewrite(func.body, lambda s: _bind_kernel(func, s, target, taken) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
+    return map_kernels(func, lambda s: _bind_kernel(func, s, target, taken))
 
 
 COLLECTIVE_AXES = {"warp": ("lane",), "warpgroup": ("lane", "warp.x")}

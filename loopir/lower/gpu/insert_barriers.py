@@ -47,6 +47,7 @@ from loopir.ir.traverse.walk import (
     leaf_writes,
     loaded_buffers,
     map_body,
+    map_kernels,
     map_stmts,
     path_to,
     rewrite,
@@ -64,8 +65,7 @@ Found: TypeAlias = "Callable[[], Clash | None]"
 
 def insert_barriers(func: Func, target: Target) -> Func:
     """`func` with a Barrier wherever threads of a block depend on one another."""
-    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
+    return map_kernels(func, lambda s: _kernel(func, s))
 
 
 def _kernel(func: Func, kernel: Kernel) -> Stmt:

@@ -45,14 +45,13 @@ from loopir.ir.instr.match_nest import match
 from loopir.ir.layout.layouts import register_tile, replicas
 from loopir.ir.ops import LANE, IssueScope
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import map_body, map_stmts, rebuild, rewrite, statements, substitute
+from loopir.ir.traverse.walk import map_body, map_kernels, map_stmts, rebuild, statements, substitute
 from loopir.lower.target import Target
 
 
 def lower_fragments(func: Func, target: Target) -> Func:
     """`func` with every InstrRegion as an InstrCall, and every fragment in local memory."""
-    body = rewrite(func.body, lambda s: _kernel(func, s) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
+    return map_kernels(func, lambda s: _kernel(func, s))
 
 
 def _kernel(func: Func, kernel: Kernel) -> Stmt:

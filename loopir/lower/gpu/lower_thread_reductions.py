@@ -47,6 +47,7 @@ from loopir.ir.traverse.walk import (
     leaf_writes,
     loaded_buffers,
     map_body,
+    map_kernels,
     map_stmts,
     rewrite,
     statements,
@@ -61,8 +62,7 @@ from loopir.lower.target import Target
 def lower_thread_reductions(func: Func, target: Target) -> Func:
     """`func` with every reduction over a thread axis split: each thread's part, the tree, the fold of the total."""
     taken = taken_names(func)
-    body = rewrite(func.body, lambda s: _kernel(s, taken) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
+    return map_kernels(func, lambda s: _kernel(s, taken))
 
 
 def _kernel(kernel: Kernel, taken: set[str]) -> Stmt:

@@ -7,14 +7,23 @@ touched again at a dependence distance, in iterations of a loop, and that bounds
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeGuard
 
 from loopir.analysis.dependence.access import Statement
 from loopir.analysis.dependence.depend import Order
 from loopir.analysis.dependence.fusion_shift import distances
-from loopir.ir.grammar import AXES, AsyncCommit, AsyncWait, Body, Func, InstrRegion, Loop, Stmt
-from loopir.ir.traverse.walk import StmtPath, accessed_buffers, leaf_writes, map_body, map_stmts, statements
+from loopir.ir.grammar import AXES, AsyncCommit, AsyncWait, Barrier, Body, Func, InstrRegion, Kernel, Loop, Stmt
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    accessed_buffers,
+    leaf_paths,
+    leaf_writes,
+    map_body,
+    map_stmts,
+    replace,
+    statements,
+)
 
 
 def issues(s: Stmt, group: str) -> TypeGuard[InstrRegion]:
@@ -44,6 +53,33 @@ def wait_after_each(body: Body, group: str) -> Body:
         return (s, AsyncCommit(group), AsyncWait(0, group)) if issues(s, group) else map_stmts(s, visit)
 
     return map_body(body, visit)
+
+
+class GroupPlan(Protocol):
+    """Where the groups of a kernel are committed, and waited for."""
+
+    def applied(self, body: Body) -> Body:
+        """The `body` of the kernel, with the commits and the waits."""
+        ...
+
+
+def insert_waits(
+    kernel: Kernel, group: str, plan: Callable[[Sequence[StmtPath], Sequence[StmtPath]], GroupPlan | None]
+) -> Kernel:
+    """`kernel` with commits of the group's instructions and waits for them: as the `plan` for these among all
+    statements says, or, where it is None, for each at once."""
+    here = tuple(leaf_paths(kernel.body))
+    mine = [p for p in here if is_issued(p, group)]
+    if not mine:
+        return kernel
+    found = plan(mine, here)
+    return replace(kernel, body=wait_after_each(kernel.body, group) if found is None else found.applied(kernel.body))
+
+
+def before_last_barrier(body: Body, s: Stmt) -> Body:
+    """`body` with `s` at its end, before the barrier that it ends in, if it does."""
+    end = len(body) - isinstance(body[-1], Barrier)
+    return (*body[:end], s, *body[end:])
 
 
 def iterations_until_write(

@@ -29,8 +29,13 @@ from loopir.ir.grammar import (
     Loop,
     Stmt,
 )
-from loopir.ir.traverse.walk import StmtPath, bodies, leaf_paths, path_to, rewrite, statements
-from loopir.lower.gpu.asynchronous.async_groups import has_issue, is_issued, is_serial, wait_after_each
+from loopir.ir.traverse.walk import StmtPath, map_kernels, path_to, siblings
+from loopir.lower.gpu.asynchronous.async_groups import (
+    before_last_barrier,
+    has_issue,
+    insert_waits,
+    is_serial,
+)
 from loopir.lower.target import Target
 
 GROUP = "copies"
@@ -38,18 +43,9 @@ GROUP = "copies"
 
 def insert_copy_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of asynchronous copies, and the waits for them."""
-    body = rewrite(func.body, lambda s: _wait_for_copies(func, s) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
-
-
-def _wait_for_copies(func: Func, kernel: Kernel) -> Stmt:
-    here = tuple(leaf_paths(kernel.body))
-    copies = [p for p in here if is_issued(p, GROUP)]
-    if not copies:
-        return kernel
-    plan = _plan(func, kernel, copies, here)
-    body = wait_after_each(kernel.body, GROUP) if plan is None else plan.applied(kernel.body)
-    return replace(kernel, body=body)
+    return map_kernels(
+        func, lambda kernel: insert_waits(kernel, GROUP, lambda mine, here: _plan(func, kernel, mine, here))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +81,7 @@ class _Plan:
         body = self.loop.body
         last = max(n for n, s in enumerate(body) if has_issue(s, GROUP))
         body = (*body[: last + 1], AsyncCommit(), *body[last + 1 :])
-        end = len(body) - isinstance(body[-1], Barrier)
-        return replace(self.loop, body=(*body[:end], AsyncWait(self.pending), *body[end:]))
+        return replace(self.loop, body=before_last_barrier(body, AsyncWait(self.pending)))
 
 
 # ---------------------------------------------------------------- how many groups may be under way
@@ -110,7 +105,7 @@ def _plan_of(
     loop: Loop,
 ) -> _Plan | None:
     """The plan in which an iteration of `loop` is a group."""
-    before, after = _siblings(kernel.body, loop)
+    before, after = siblings(kernel.body, loop)
     first = tuple(s for s in before if has_issue(s, GROUP))
     here = _not_behind_barrier(here, after)
     roots = [_root(p, loop, first) for p in copies]
@@ -156,15 +151,6 @@ def _not_behind_barrier(here: Sequence[StmtPath], after: Body) -> Sequence[StmtP
     if not (after and isinstance(after[0], Barrier)):
         return here
     return [q for q in here if not any(q.is_in(x) for x in after)]
-
-
-def _siblings(body: Body, loop: Loop) -> tuple[Body, Body]:
-    """What stands before `loop` in its body, and after it."""
-    for b in (body, *(b for s in statements(body) for b in bodies(s))):
-        for n, s in enumerate(b):
-            if s is loop:
-                return b[:n], b[n + 1 :]
-    return (), ()
 
 
 def _newer(

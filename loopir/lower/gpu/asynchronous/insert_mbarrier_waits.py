@@ -53,8 +53,10 @@ from loopir.ir.traverse.walk import (
     free_vars,
     fresh_name,
     leaf_paths,
+    map_kernels,
     nodes,
     rewrite,
+    siblings,
     statements,
     taken_names,
 )
@@ -69,12 +71,11 @@ def insert_mbarrier_waits(func: Func, target: Target) -> Func:
     """`func` with the mbarriers of its bulk copies, and the waits for them."""
     taken = taken_names(func)
 
-    def kernel(s: Stmt) -> Stmt | None:
-        if not isinstance(s, Kernel) or not any(issues(x, "bytes") and x.ring is None for x in statements(s.body)):
-            return None
-        return _Kernel(func, _sunk(s), taken).rewritten()
+    def kernel(s: Kernel) -> Stmt:
+        waiting = any(issues(x, "bytes") and x.ring is None for x in statements(s.body))
+        return _Kernel(func, _sunk(s), taken).rewritten() if waiting else s
 
-    return replace(func, body=rewrite(func.body, kernel))
+    return map_kernels(func, kernel)
 
 
 def _copies(s: Stmt) -> list[InstrRegion]:
@@ -275,7 +276,7 @@ class _Plan:
         if first is None or not isinstance(first.extent, Int) or not all(_encloses(first, (p,)) for p in copied):
             return None
         around = reading[0].around if reading else ()
-        loop = next((s for s in around if is_serial(s) and _precedes(k.kernel.body, first, s)), None)
+        loop = next((s for s in around if is_serial(s) and _stands_before(k.kernel.body, first, s)), None)
         if loop is None or loop.extent != first.extent or not all(_encloses(loop, (p,)) for p in reading):
             return None
         count = _ring_slots(copied)
@@ -294,7 +295,7 @@ class _Plan:
         if loop is None or not all(p.is_in(loop) for p in reading):
             return None
         before = [p for p in copied if not p.is_in(loop)]
-        first = next((s for p in before for s in p.around if _precedes(k.kernel.body, s, loop)), None)
+        first = next((s for p in before for s in p.around if _stands_before(k.kernel.body, s, loop)), None)
         count = _ring_slots(copied)
         if count is None or not all(p.is_in(first) for p in before):
             return None
@@ -388,12 +389,9 @@ def _filled_buffers(copied: Sequence[StmtPath]) -> list[Buffer]:
     return [p.stmt.buffer for p in copied if isinstance(p.stmt, Store)]
 
 
-def _precedes(body: Body, s: Stmt, loop: Stmt) -> bool:
-    """Whether `s` stands in the body that `loop` is in, before it."""
-    for b in (body, *(b for x in statements(body) for b in bodies(x))):
-        if any(x is loop for x in b):
-            return any(x is s for x in b[: next(n for n, x in enumerate(b) if x is loop)])
-    return False
+def _stands_before(body: Body, s: Stmt, loop: Stmt) -> bool:
+    """Whether `s` stands in the statement list that `loop` is in, before it."""
+    return any(x is s for x in siblings(body, loop)[0])
 
 
 def slot_indices(p: StmtPath, names: frozenset[str]) -> Iterator[Index]:

@@ -11,18 +11,14 @@ from typing import TypeGuard
 
 from loopir.ir.grammar import Barrier, Body, Fence, Func, InstrRegion, Kernel, Stmt
 from loopir.ir.instr.match_nest import match
-from loopir.ir.traverse.walk import leaf_paths, map_body, map_stmts, rewrite, statements
+from loopir.ir.traverse.walk import leaf_paths, map_body, map_kernels, map_stmts, statements
 from loopir.lower.gpu.asynchronous.async_groups import is_issued
 from loopir.lower.target import Target
 
 
 def insert_proxy_fences(func: Func, target: Target) -> Func:
     """`func` with a fence before each barrier between an ordinary write and an asynchronous read of it."""
-
-    def kernel(s: Stmt) -> Stmt | None:
-        return replace(s, body=map_body(s.body, _fenced)) if isinstance(s, Kernel) and _needs_fences(s) else None
-
-    return replace(func, body=rewrite(func.body, kernel))
+    return map_kernels(func, lambda s: replace(s, body=map_body(s.body, _fenced)) if _needs_fences(s) else s)
 
 
 def _reads_by_itself(s: Stmt) -> TypeGuard[InstrRegion]:

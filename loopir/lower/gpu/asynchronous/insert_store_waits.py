@@ -9,7 +9,7 @@ writes are complete at the end of the launch, so nothing else in the kernel may 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeGuard
@@ -38,23 +38,22 @@ from loopir.ir.traverse.walk import (
     StmtPath,
     accessed_buffers,
     free_vars,
-    leaf_paths,
     loaded_buffers,
     map_body,
+    map_kernels,
     map_stmts,
     path_to,
     path_within,
-    rewrite,
     statements,
     stored_buffers,
 )
 from loopir.lower.gpu.asynchronous.async_groups import (
+    before_last_barrier,
     has_issue,
-    is_issued,
+    insert_waits,
     is_serial,
     issues,
     iterations_until_write,
-    wait_after_each,
 )
 from loopir.lower.target import Target
 
@@ -65,20 +64,12 @@ MAX_GROUPS = 8
 
 def insert_store_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of its bulk stores, and the waits for them."""
-    body = rewrite(func.body, lambda s: _wait_for_stores(func, s) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
 
+    def kernel(s: Kernel) -> Stmt:
+        new = insert_waits(s, GROUP, lambda mine, here: _plan(func, s, mine, here))
+        return new if new is s else replace(new, body=_ended(new.body))
 
-def _wait_for_stores(func: Func, kernel: Kernel) -> Stmt:
-    here = tuple(leaf_paths(kernel.body))
-    mine = [p for p in here if is_issued(p, GROUP)]
-    if not mine:
-        return kernel
-    of = {s.label: s for s in statements_of(func)}
-    _require_last(func, kernel, mine, here, of)
-    plan = _plan(func, kernel, mine, here, of)
-    body = wait_after_each(kernel.body, GROUP) if plan is None else plan.applied(kernel)
-    return replace(kernel, body=_ended(body))
+    return map_kernels(func, kernel)
 
 
 def _ended(body: Body) -> Body:
@@ -88,9 +79,7 @@ def _ended(body: Body) -> Body:
     return (*body, AsyncWait(0, GROUP))
 
 
-def _require_last(
-    func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
-) -> None:
+def _require_last(func: Func, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: Mapping[str, Statement]) -> None:
     """Refuse if anything touches what a store writes, as that is done at the end of the launch."""
     for p in mine:
         (name,) = stored_buffers(p.stmt)
@@ -114,8 +103,8 @@ class _Plan:
     unit: Stmt
     pending: int
 
-    def applied(self, kernel: Kernel) -> Body:
-        one = _elected(self.unit, {s.var for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in AXES})
+    def applied(self, body: Body) -> Body:
+        one = _elected(self.unit, {s.var for s in statements(body) if isinstance(s, Loop) and s.kind in AXES})
         wait: Stmt = AsyncWait(self.pending, GROUP)
         wait = wait if one is None else If(one, (wait,))
 
@@ -128,17 +117,16 @@ class _Plan:
                 )
             new = map_stmts(s, visit)
             if s is self.loop and isinstance(new, Loop):
-                end = len(new.body) - isinstance(new.body[-1], Barrier)
-                return replace(new, body=(*new.body[:end], wait, *new.body[end:]))
+                return replace(new, body=before_last_barrier(new.body, wait))
             return new
 
-        return map_body(kernel.body, visit)
+        return map_body(body, visit)
 
 
-def _plan(
-    func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath], of: dict[str, Statement]
-) -> _Plan | None:
+def _plan(func: Func, kernel: Kernel, mine: Sequence[StmtPath], here: Sequence[StmtPath]) -> _Plan | None:
     """The plan for the stores `mine`; None where not each iteration of one loop writes what it then stores."""
+    of = {s.label: s for s in statements_of(func)}
+    _require_last(func, mine, here, of)
     read = frozenset[str]().union(*(loaded_buffers(p.stmt) for p in mine))
     writing = [q for q in here if q not in mine and stored_buffers(q.stmt) & read]
     found = _loop_and_unit(mine, writing)

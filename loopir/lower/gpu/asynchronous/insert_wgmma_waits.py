@@ -30,7 +30,14 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.instr.match_nest import match
-from loopir.ir.traverse.walk import accessed_buffers, leaf_paths, leaf_writes, rewrite, statements, substitute
+from loopir.ir.traverse.walk import (
+    accessed_buffers,
+    leaf_paths,
+    leaf_writes,
+    map_kernels,
+    statements,
+    substitute,
+)
 from loopir.lower.gpu.asynchronous.async_groups import is_issued, is_serial, issues, iterations_until_write
 from loopir.lower.gpu.asynchronous.ring_slots import releases
 from loopir.lower.target import Target
@@ -40,15 +47,13 @@ GROUP = "products"
 
 def insert_wgmma_waits(func: Func, target: Target) -> Func:
     """`func` with the fences, commits and waits of its asynchronous products."""
-    body = rewrite(func.body, lambda s: _wait_for_products(func, s) if isinstance(s, Kernel) else None)
-    return replace(func, body=body)
+    return map_kernels(func, lambda kernel: _wait_for_products(func, kernel))
 
 
-def _wait_for_products(func: Func, kernel: Kernel) -> Stmt:
+def _wait_for_products(func: Func, kernel: Kernel) -> Kernel:
     if not any(issues(s, GROUP) for s in statements(kernel.body)):
         return kernel
-    late = _late(func, kernel)
-    return replace(kernel, body=_grouped(kernel.body, late))
+    return replace(kernel, body=_grouped(kernel.body, _late(func, kernel)))
 
 
 def _only_products(s: Stmt) -> bool:
