@@ -8,12 +8,13 @@ it is: they are copied into panels that the inner loops run along.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal, reads_of
+from .nest_queries import batched, extent, free_loops, if_legal, reads_of, spatial_loops
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -87,30 +88,46 @@ def contraction(
     `in_parts`, one whose rows or columns are counted by two loops, of which the outer one is of its batch; with
     `gathered`, one of rows that indices in memory select.
     """
-    loops, over = s.loops(stage), s.reduced(stage)
-    reads = operands_read(s, stage) if gathered else reads_of(s, stage)
-    writes = [t for t in s.accesses(stage) if t.write]
-    free = tuple(x for x in loops if x not in over)
-    if len(over) != 1 or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+    over, reads = s.reduced(stage), operands_read(s, stage) if gathered else reads_of(s, stage)
+    found = sides(s, stage, reads) if len(over) == 1 else None
+    if found is None or (reads[0].buffer == reads[1].buffer and not of_one_buffer):
         return None
-    if reads[0].buffer == reads[1].buffer and not of_one_buffer:
+    (k,), (out,) = over, [t for t in s.accesses(stage) if t.write]
+    if not in_parts and any(_parted(out.subscripts, x) for x in (found.rows, found.columns)):  # no split loop
         return None
-    (k,), (out,) = over, writes
+    row = max(reversed(found.rows), key=lambda x: extent(s, x) or LARGE_MATRIX)  # others go around
+    pairs = ((found.left, row), (found.right, found.column))
+    if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in pairs):
+        return None
+    batch = tuple(x for x in spatial_loops(s, stage) if x not in (row, found.column))
+    one, other = (Operand(t.buffer, t.contiguous(k), int(t is reads[1])) for t, _ in pairs)
+    return Contraction(stage, batch, row, found.column, k, one, other, out.dtype.bytes)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two reads of a fold, the loops that one of them alone speaks of, and that one of these, of the right one,
+    along which the output runs."""
+
+    left: Any
+    right: Any
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    column: str
+
+
+def sides(s: lp.Schedule, stage: str, reads: Sequence[Any]) -> Sides | None:
+    """`reads` as the operands of `stage`; None unless it folds two into one buffer, over loops inside independent ones,
+    each with loops that the other does not speak of."""
+    free, writes = tuple(spatial_loops(s, stage)), [t for t in s.accesses(stage) if t.write]
+    if not s.reduced(stage) or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
+        return None
     for left, right in (reads, reads[::-1]):
-        rows = [x for x in free if right.invariant(x) and not left.invariant(x)]
-        columns = [x for x in free if left.invariant(x) and not right.invariant(x)]
-        column = next((x for x in columns if out.contiguous(x)), None)
-        whole = in_parts or not any(_parted(out.subscripts, side) for side in (rows, columns))  # no split loop
-        if rows and column is not None and whole:
-            row = max(
-                reversed(rows), key=lambda x: extent(s, x) or LARGE_MATRIX
-            )  # others, of one operand alone, go around
-            sides = [(left, row), (right, column)]
-            if any(t.contiguous(k) == t.contiguous(x) or t.invariant(k) for t, x in sides):
-                return None
-            batch = tuple(x for x in free if x not in (row, column))
-            one, other = (Operand(t.buffer, t.contiguous(k), int(t is reads[1])) for t, _ in sides)
-            return Contraction(stage, batch, row, column, k, one, other, out.dtype.bytes)
+        rows = tuple(x for x in free if right.invariant(x) and not left.invariant(x))
+        columns = tuple(x for x in free if left.invariant(x) and not right.invariant(x))
+        column = next((x for x in columns if writes[0].contiguous(x)), None)
+        if rows and column is not None:
+            return Sides(left, right, rows, columns, column)
     return None
 
 
@@ -122,7 +139,7 @@ def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at:
     return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
 
 
-def _parted(subscripts: tuple[str, ...], loops: list[str]) -> bool:
+def _parted(subscripts: tuple[str, ...], loops: Sequence[str]) -> bool:
     """Whether one of `subscripts` is counted by several of `loops`."""
     return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in subscripts)
 

@@ -193,29 +193,32 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
 
     That is so as it stands, or a stage is made.
     """
-    found, (written,) = readers(s, stage), (t.buffer for t in s.accesses(stage) if t.write)
-    free = spatial_loops(s, stage)
-    many = False
-    if len(found) == 1:
-        (out,) = found
-        loops = list(s.loops(out))
-        elements = list(dict.fromkeys(t.subscripts for t in s.accesses(out) if t.buffer == written))
-        in_order = 0 < len(loops) == len(free) and elements == [tuple(loops)]
-        apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
-        if in_order and apart:
-            return s, stage
-        many = len(elements) > 1  # its halves, say, side by side
-        order = list(elements[0]) if len(elements) == 1 and sorted(elements[0]) == sorted(loops) else []
-        if order and apart and (made := _in_common_order(s, stage, out, order)) is not None:
-            return made, stage
-        for kind in NARROW if order else ():
-            if s.why("reindex", out, written, *order, dtype=kind) is None:
-                return s.reindex(out, written, *order, dtype=kind), stage
-    for kind in NARROW if len(found) > 1 or many else ():
+    found, written = readers(s, stage), result_of(s, stage)
+    elements = [t.subscripts for t in reads_of(s, found[0]) if t.buffer == written] if len(found) == 1 else []
+    if len({*elements}) == 1 and (made := _one_by_one(s, stage, found[0], elements[0])) is not None:
+        return made, stage
+    for kind in NARROW if len(found) > 1 or len({*elements}) > 1 else ():  # its halves, say, side by side
         if s.why("cache_read", tuple(found), written, "global", dtype=kind) is None:
             return s.cache_read(tuple(found), written, "global", dtype=kind), stage
     s = s.cache_write(stage, "global")
     return s, s.last.stages[0]
+
+
+def _one_by_one(s: lp.Schedule, stage: str, out: str, element: tuple[str, ...]) -> lp.Schedule | None:
+    """`s` with one stage that takes the sums of `stage` in their order, where `out` reads that `element` of them alone:
+    `out` itself, where it folds nothing, or a stage of 16 bits; None where it is neither."""
+    apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
+    loops = s.loops(out)
+    if apart and element == loops and len(loops) == len(spatial_loops(s, stage)) > 0:
+        return s
+    if not loops or sorted(element) != sorted(loops):
+        return None
+    if apart and (made := _in_common_order(s, stage, out, [*element])) is not None:
+        return made
+    for kind in NARROW:
+        if s.why("reindex", out, result_of(s, stage), *element, dtype=kind) is None:
+            return s.reindex(out, result_of(s, stage), *element, dtype=kind)
+    return None
 
 
 def _in_common_order(s: lp.Schedule, stage: str, out: str, order: list[str]) -> lp.Schedule | None:

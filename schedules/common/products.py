@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
+from .contraction import sides
 from .nest_queries import extent, free_loops, iterations, reader, readers, reads_of, spatial_loops
 
 
@@ -37,25 +38,15 @@ class Product:
 
 def product(s: lp.Schedule, stage: str) -> Product | None:
     """What `stage` is as a product over several loops; None if it is none."""
-    over, touches = s.reduced(stage), s.accesses(stage)
-    reads, writes = [t for t in touches if not t.write], [t for t in touches if t.write]
-    free = tuple(x for x in s.loops(stage) if x not in over)
-    if not over or len(reads) != 2 or len(writes) != 1 or free_loops(s, stage)[: len(free)] != free:
-        return None
-    if reads[0].buffer == reads[1].buffer:  # see `apart`
-        return None
-    for left, right in (reads, reads[::-1]):
-        rows = tuple(x for x in free if right.invariant(x) and not left.invariant(x))
-        columns = tuple(x for x in free if left.invariant(x) and not right.invariant(x))
-        column = next((x for x in columns if writes[0].contiguous(x)), None)
-        if rows and column is not None and not any(t.invariant(over[-1]) for t in reads):
-            loops = s.loops(stage)
-            one, other = (
-                Side(t.buffer, own, next((x for x in loops if t.contiguous(x)), None))
-                for t, own in ((left, rows), (right, columns))
-            )
-            return Product(free, over, one, other, column)
-    return None
+    over, reads = s.reduced(stage), reads_of(s, stage)
+    found = sides(s, stage, reads)
+    if found is None or reads[0].buffer == reads[1].buffer or any(t.invariant(over[-1]) for t in reads):
+        return None  # for one buffer see `separate_operands`
+    one, other = (
+        Side(t.buffer, own, next((x for x in s.loops(stage) if t.contiguous(x)), None))
+        for t, own in ((found.left, found.rows), (found.right, found.columns))
+    )
+    return Product(tuple(spatial_loops(s, stage)), over, one, other, found.column)
 
 
 def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import loopir as lp
 
@@ -25,6 +26,7 @@ from ..common.nest_queries import (
     reads_of,
     result_of,
     spatial_loops,
+    written_by,
 )
 from ..common.products import filled
 from .cheapest import cheapest
@@ -57,22 +59,24 @@ def short_fold(s: lp.Schedule, stage: str) -> bool:
     Not where it is a product of two operands that are both used again, but by a matrix of a few rows and columns:
     tiles serve others better.
     """
-    lengths = [extent(s, x) for x in s.reduced(stage)]
-    counts = [n for n in lengths if n is not None]
-    if not counts or len(counts) < len(lengths) or prod(counts) > MOST_TERMS or not one_nest(s, stage):
+    over, free, reads = s.reduced(stage), spatial_loops(s, stage), reads_of(s, stage)
+    terms = iterations(s, over) if over else None
+    if not free or terms is None or terms > MOST_TERMS or not one_nest(s, stage):
         return False
-    free = spatial_loops(s, stage)
-    if not free:
-        return False
-    folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
-    reads = reads_of(s, stage)
+    folded = set[str]().union(*(written_by(s, x) for x in s.stages if s.reduced(x)))
     if any(t.buffer in folded for t in reads):
         return False
+    shortest = _shortest_reused(s, free, reads)
+    return shortest < TILED and (shortest == 1 or terms < TILED)
+
+
+def _shortest_reused(s: lp.Schedule, free: Sequence[str], reads: Sequence[Any]) -> int:
+    """How long the shorter one is, at least, of two of the loops `free` over each of which another one of `reads` is
+    used again; 1 where there are no such loops."""
     again = {x for x in free if (extent(s, x) or TILED) > 1 and any(t.invariant(x) for t in reads)}
-    pairs = [(x, y) for x in again for y in again for t in reads for u in reads
-             if t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x)]  # fmt: skip
-    shortest = min((min(extent(s, x) or TILED, extent(s, y) or TILED) for x, y in pairs), default=1)
-    return shortest < TILED and (shortest == 1 or prod(counts) < TILED)
+    pairs = ((x, y) for x in again for y in again for t in reads for u in reads
+             if t.invariant(x) and u.invariant(y) and not t.invariant(y) and not u.invariant(x))  # fmt: skip
+    return min((min(extent(s, x) or TILED, extent(s, y) or TILED) for x, y in pairs), default=1)
 
 
 @lp.composite
@@ -232,28 +236,20 @@ def _tile(
 ) -> dict[str, int]:
     """How many iterations of which `loops` of `last` a thread takes, at most `most`; the innermost comes last."""
     own = spatial_loops(s, stage)
-    tile: dict[str, int] = {}
-    length = extent(s, loops[-1])
     widest = max(t.dtype.bytes for t in s.accesses(last))
-    several = results or min(most, VECTOR_BYTES // widest if not _overlaps(s, stage, own[-1]) else MOST_RESULTS)
-    fits = [n for n in range(several, 1, -1) if length is not None and length % n == 0]
-    inner = fits[0] if fits else 1
-    across = [n for n, x in enumerate(own[:-1]) if _overlaps(s, stage, x)]
+    most_inside = results or min(most, MOST_RESULTS if _slides(s, stage, own[-1]) else VECTOR_BYTES // widest)
+    inner = _largest_divisor(extent(s, loops[-1]), most_inside)
+    tile = {loops[-1]: inner} if inner > 1 else {}
+    across = [n for n, x in enumerate(own[:-1]) if _slides(s, stage, x)]
     if across and (rows or most // inner) > 1:
-        n = across[-1]
-        length = extent(s, loops[n])
-        wanted = rows or min(MOST_ROWS, most // inner)
-        fits = [k for k in range(wanted, 1, -1) if length is not None and length % k == 0]
-        if fits:
-            tile[loops[n]] = fits[0]
-    if inner > 1:
-        tile[loops[-1]] = inner
+        high = _largest_divisor(extent(s, loops[across[-1]]), rows or min(MOST_ROWS, most // inner))
+        tile = {loops[across[-1]]: high, **tile} if high > 1 else tile
     return tile
 
 
-def _overlaps(s: lp.Schedule, stage: str, loop: str) -> bool:
-    """Whether what `stage` folds for neighbouring iterations of `loop` has elements in common: windows along it."""
-    return bool(_slides(s, stage, loop))
+def _largest_divisor(length: int | None, most: int) -> int:
+    """The largest divisor of `length` that is at most `most`; 1 where the length is not known."""
+    return next((n for n in range(most, 1, -1) if length is not None and length % n == 0), 1)
 
 
 def _slides(s: lp.Schedule, stage: str, loop: str) -> tuple[str, ...]:
