@@ -29,6 +29,7 @@ from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
 from .normalize_nests import normalized
+from .periodic_reads import split_periods
 from .piecewise import cut_in_pieces
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
@@ -127,9 +128,9 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
 
 def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """A stage in a nest of its own, no product, by how its loops run over what it reads and stores."""
-    s = s if s.reduced(stage) else fuse_contiguous(s, stage)
-    loops = free_loops(s, stage)
     width = lanes or lanes_of(s, stage)
+    s = s if s.reduced(stage) else split_periods(fuse_contiguous(s, stage), stage, least=width)
+    loops = free_loops(s, stage)
     if len(loops) == 1 and loops == s.loops(stage):
         return _line(s, stage, loops[0], width)
     column = column_of(s, stage) if s.reduced(stage) and runs_along(s, stage) else None
