@@ -30,7 +30,14 @@ from loopir.ir.verify.verify import verify
 from loopir.loading import load
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
-from loopir.schedule.core.queries import StageAccess, instructions, real_functions, reduced_loops, stage_accesses
+from loopir.schedule.core.queries import (
+    StageAccess,
+    instructions,
+    longest,
+    real_functions,
+    reduced_loops,
+    stage_accesses,
+)
 from loopir.schedule.core.trace import Step, script
 
 if TYPE_CHECKING:
@@ -180,6 +187,11 @@ class Schedule(Methods):
     def reduced(self, stage: str) -> tuple[str, ...]:
         """The names of the loops that `stage` folds over, outer ones first; none if it is no reduction."""
         return reduced_loops(self._func, stage)
+
+    def longest(self, stage: str, loop: str) -> int | None:
+        """How many iterations `loop` around `stage` has at most, such as 15 of `range(i)` inside `range(16)`; None if
+        that depends on sizes, or is not known."""
+        return longest(self._func, stage, loop)
 
     def accesses(self, stage: str) -> tuple[StageAccess, ...]:
         """What `stage` reads, then what it writes, each with the step that every loop around makes in the buffer."""

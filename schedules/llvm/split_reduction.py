@@ -18,6 +18,9 @@ VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
 PART = 1 << 15
 """Elements that a thread folds at once, of a fold of all that there is."""
+SHORT_ROW = 64
+"""Iterations at most of a fold whose length varies that are one by one: masks, and lanes that are folded at its end,
+take as long as half as many additions after one another."""
 PARTIAL = Knob("partial vectors", "vectors of partial results of a fold", octaves(1, 16), 0.05)
 PART_LENGTH = Knob("part", "elements that a thread folds at once", octaves(1 << 12, 1 << 20), 0.03)
 IN_FLIGHT = Knob("in flight", "elements of several vectors that an iteration takes", octaves(4, 512), 0.05)
@@ -53,8 +56,8 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     """
     lanes = lanes or lanes_of(s, stage)
     loop = s.loops(stage)[-1]
-    length = extent(s, loop)
-    if not runs_along(s, stage) or lanes < 2 or (length is not None and length < lanes):
+    length, most = extent(s, loop), s.longest(stage, loop)
+    if not runs_along(s, stage) or lanes < 2 or (most is not None and most < (SHORT_ROW if length is None else lanes)):
         return s
     vectors = PARTIAL(vectors, at=stage)
     vectors = vectors if length is None else min(vectors, length // lanes)

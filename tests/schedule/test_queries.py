@@ -101,3 +101,12 @@ def test_loops_by_what_they_carry() -> None:
     assert s.loops(like="k*") == ("k_o", "k_i")
     assert s.parallel("i").loops(kind="parallel") == ("i",)
     assert s.reorder(*s.loops("B")[::-1]).loops("B", carried=False) == ("j", "i")
+
+
+def test_the_most_iterations_of_a_loop_are_those_of_the_longest_run() -> None:
+    s = lp.Schedule(lp.parse(
+        'def f(n: "size", x: "float32[n + 16]", y: "inout float32[16]"):\n    for i in range(16):\n'
+        "        for j in range(i):\n            y[j] = x[i]\n    for k in range(16):\n"
+        "        for l in range(min(n, 3 * k)):\n            y[k] = x[l]"))  # fmt: skip
+    first, second = s.stages
+    assert [s.longest(first, "i"), s.longest(first, "j"), s.longest(second, "l")] == [16, 15, None]

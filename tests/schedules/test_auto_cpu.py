@@ -203,3 +203,14 @@ def test_a_product_with_a_vector_takes_rows_of_the_transposed_matrix_as_they_lie
     assert t.reduced(t.stages[0])
     assert all(a.contiguous(lane) for a in t.accesses(t.stages[0]) if a.buffer == "x")
     assert_equivalent(s, t)
+
+
+def test_short_folds_of_varying_length_are_one_by_one() -> None:
+    text = (
+        'def f(L: "float64[3, {0}, {0}]", x: "inout float64[3, {0}]"):\n    for b in range(3):\n'
+        "        for i in range({0}):\n            for j in range(i):\n"
+        "                x[b, i] -= L[b, i, j] * x[b, j]\n"
+    )
+    for n, partial in ((16, False), (200, True)):
+        t = schedules.auto(lp.Schedule(lp.parse(text.format(n))), "llvm")
+        assert any("_rf" in x for x in t.buffers) == partial

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from loopir.arith.poly import Poly, to_index
 from loopir.arith.simplify import Context, poly, simplify
 from loopir.arith.simplify_func import context_at
+from loopir.arith.upper_bound import max_trip_count
 from loopir.errors import page
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
@@ -144,6 +145,20 @@ def reduced_loops(func: Func, stage: str) -> tuple[str, ...]:
     """The loops that `stage` folds over, outermost first."""
     found = [(place, place.stmt) for place in find_stage(func, stage)]
     return tuple(loop.var for p, s in found if isinstance(s, Reduce) for loop in p.loops if loop.var in s.over)
+
+
+def longest(func: Func, stage: str, loop: str) -> int | None:
+    """How many iterations `loop` around `stage` has at most, in any iteration of the loops around it, if that is a
+    number."""
+    sizes: set[int | None] = set()
+    for place in find_stage(func, stage):
+        around: dict[str, Index] = {}
+        for x in place.loops:
+            if x.var == loop:
+                most = max_trip_count(x, around)
+                sizes.add(most.value if isinstance(most, Int) else None)
+            around[x.var] = x.extent
+    return None if None in sizes else max((n for n in sizes if n is not None), default=None)
 
 
 def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx: Context) -> StageAccess:
