@@ -1,5 +1,7 @@
 """Lanes that read elements at a distance: whole vectors are loaded, and nothing beside the first and the last."""
 
+import ctypes
+import mmap
 from typing import Any
 
 import numpy as np
@@ -61,3 +63,42 @@ def test_a_guard_is_one_mask_where_rows_are_no_whole_vectors() -> None:
     assert "for j_o in range(5):" in lp.text(s.func)
     given = np.arange(215, dtype=np.float32).reshape(5, 43)
     np.testing.assert_array_equal(s.build("llvm")(given), given[:, ::-1])
+
+
+def before_a_gap(values: Array) -> Array:
+    """`values` in memory whose next byte no one may read."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), page, 0)
+    out = np.frombuffer(memory, values.dtype, values.size, page - values.nbytes)
+    out[:] = values
+    return out
+
+
+@pytest.mark.parametrize(("index", "lanes"), [("i * 2", 8), ("i // 2", 16), ("i // 4", 8), ("i * 3", 4), ("31 - i", 8)])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+def test_a_lane_that_is_masked_reads_nothing(index: str, lanes: int, dtype: str) -> None:
+    size = 11
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(x: "{dtype}[{size}]", y: "{dtype}[32]", c: "uint8[32]", out: "out {dtype}[32]"):
+    for i in range(32):
+        out[i] = select(c[i] > 0, x[{index}], y[i])
+""")
+    )
+    s = s.split("i", lanes).vectorize("i_i")
+    rng = np.random.default_rng(lanes)
+    at = np.array([eval(index, {"i": i}) for i in range(32)])
+    x, y = (rng.integers(1, 100, n).astype(dtype) for n in (size, 32))
+    c = ((at < size) & (rng.random(32) < 0.7)).astype(np.uint8)
+    np.testing.assert_array_equal(s.build("llvm")(before_a_gap(x), y, c), np.where(c, x[np.minimum(at, size - 1)], y))
+
+
+def test_what_is_woven_of_two_arrays_is_loaded_by_vectors() -> None:
+    x, y = (lp.placeholder((16,), "float32", name=v) for v in "xy")
+    s = lp.Schedule(lp.stack((x, y), axis=1).reshape(32).named("z")).split("i", 16).vectorize("i_i")
+    (program,) = lp.lower(s, "llvm")
+    assert "load float" not in emit(program).source
+    a, b = np.random.default_rng(0).random((2, 16), np.float32)
+    np.testing.assert_array_equal(s.build("llvm")(a, b), np.stack((a, b), 1).ravel())

@@ -25,6 +25,7 @@ from loopir.codegen.llvm.ir_text import (
     listed,
     poison,
     vector,
+    zero,
 )
 
 _WEIGHTS = ("i32 1, i32 99", "i32 99, i32 1")
@@ -171,6 +172,10 @@ class Builder:
         which = listed(vector(I32, len(lanes)), lanes)
         kind = vector(v.type.scalar, len(lanes))
         return self.made(kind, f"shufflevector {v.typed}, {v.type.text} poison, {which.typed}")
+
+    def shuffled_with_zeros(self, v: Operand, lanes: Sequence[int | None]) -> Operand:
+        """A vector of these lanes of `v`, and of zeros where there is none."""
+        return self._both(v, zero(v.type), [v.type.count if n is None else n for n in lanes])
 
     def woven(self, x: Operand, y: Operand) -> Operand:
         """The lanes of two vectors in turn."""

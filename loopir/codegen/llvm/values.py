@@ -267,12 +267,15 @@ class Values:
             raw = self.near(b, self.address(b, ix, wide=True), stride)
         elif stride is None and self.mask is None and (offsets := self.lane_offsets(ix)):
             raw = self.picked(b, self.address(b, ix, wide=True), offsets)
+        elif self.mask is not None and (offsets := self.lane_offsets(ix, MAX_SHUFFLE_DISTANCE)):
+            raw = self.picked_masked(b, self.address(b, ix, wide=True), offsets, self.mask)
         else:
             raw = self.gather(b, self.spread(self.index(ix)))
         return raw
 
-    def lane_offsets(self, ix: Index) -> list[int]:
-        """How far from that of lane 0 the element of each lane is; none if it is not known, or some are far apart."""
+    def lane_offsets(self, ix: Index, spread: int = 1) -> list[int]:
+        """How far from that of lane 0 the element of each lane is; none if it is not known, or if they are spread over
+        more than `spread` vectors."""
         assert self.lanes is not None
         varying = [(part, n) for part, n in taken_apart(ix)[0] if self.varies(part)]
         out: list[int] = []
@@ -281,7 +284,7 @@ class Values:
             if None in found:
                 return []
             out.append(sum(n * x for (_, n), x in zip(varying, found, strict=True) if x is not None))
-        return [x - out[0] for x in out] if max(out) - min(out) < self.lanes.width else []
+        return [x - out[0] for x in out] if max(out) - min(out) < self.lanes.width * spread else []
 
     def picked(self, b: Buffer, first: Operand, offsets: Sequence[int]) -> Operand:
         """Elements at `offsets` from `first`, from one load of all from the first of them to the last."""
@@ -289,7 +292,24 @@ class Values:
         whole = vector(kind, max(offsets) - least + 1)
         if whole.count == 1:
             return self.read(b, first, kind)
-        loaded = self.read(b, self.b.gep(kind, first, word(least)), whole)
+        loaded = self.read(b, self.b.gep(kind, first, word(least)) if least else first, whole)
+        return self.b.shuffled(loaded, [x - least for x in offsets])
+
+    def picked_masked(self, b: Buffer, first: Operand, offsets: Sequence[int], mask: Operand) -> Operand:
+        """Elements at `offsets` from `first` in the lanes of `mask`, from one load of those that such a lane takes."""
+        kind, least = ops.memory_type(b.dtype), min(offsets)
+        whole = vector(kind, max(offsets) - least + 1)
+        if least == 0 and self.is_loaded(b, first, whole):
+            return self.b.shuffled(self.read(b, first, whole), offsets)
+        takers = [[n for n, x in enumerate(offsets) if x == place + least] for place in range(whole.count)]
+        taken = [
+            self.b.shuffled_with_zeros(mask, [lanes[n] if n < len(lanes) else None for lanes in takers])
+            for n in range(max(map(len, takers)))
+        ]
+        some = taken[0]
+        for more in taken[1:]:
+            some = self.b.op("or", some, more)
+        loaded = ops.masked_load(self.b, self.b.gep(kind, first, word(least)), whole, b.dtype.bytes, some)
         return self.b.shuffled(loaded, [x - least for x in offsets])
 
     def near(self, b: Buffer, first: Operand, stride: int) -> Operand:
