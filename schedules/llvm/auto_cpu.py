@@ -14,7 +14,7 @@ from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent, free_loops, if_legal, in_lanes, legal, one_nest
+from ..common.nest_queries import extent, free_loops, if_legal, in_lanes, iterations, legal, one_nest
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -22,7 +22,7 @@ from .column_reduction import across, columns
 from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
-from .inner_loops import column_of, column_sums, inner_vectors
+from .inner_loops import LONG, column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
@@ -82,6 +82,17 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
             s = if_legal(s, "compute_inline", stage)  # into copies of tiles, or tiles read it as it lies
         if stage in s.stages:
             s = legal(s, _stage, stage, lanes) or s  # others are scheduled in any case
+    return _several_on_threads(s)
+
+
+def _several_on_threads(s: lp.Schedule) -> lp.Schedule:
+    """`s` with nests of several stages on threads by their outermost loops, where these are free."""
+    for nest in lp.nests(s.func):
+        loops = [s.loops(stage) for stage in nest.stages]
+        if len(loops) < 2 or not loops[0] or any(s.loop(x).kind == "parallel" for found in loops for x in found):
+            continue
+        if any((iterations(s, found) or LONG) >= LONG for found in loops):
+            s = parallel_if_legal(s, nest.stages[0], loops[0][0])
     return s
 
 

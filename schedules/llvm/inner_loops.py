@@ -15,6 +15,8 @@ LONG = 1 << 17
 """Iterations inside an outer loop from which on threads share them: starting them takes a few microseconds."""
 VECTORS = 4
 """Vectors of columns whose sums are in registers."""
+EXCHANGED = 4
+"""Whole vectors from which the lanes of one are picked, at most."""
 
 
 @lp.composite
@@ -31,12 +33,11 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     if runs_along(s, stage):
         made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else VECTORS)
     elif column is None:
-        return s
+        made = s if over else _shuffled_lanes(s, stage, loops[-1], width)
     elif over:
         made = column_sums(s, stage, column, width)
     else:
-        length = extent(s, column)
-        made = s if length is not None and length < width else in_lanes(s, column, width)
+        made = _vector_loop(s, column, width)
     return _shared(made, stage)
 
 
@@ -47,6 +48,26 @@ def column_of(s: lp.Schedule, stage: str) -> str | None:
     if column is None or not all(t.contiguous(column) or (t.invariant(column) and not t.write) for t in touches):
         return None
     return column
+
+
+def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+    """`loop` by vectors, if it is not shorter than one."""
+    length = extent(s, loop)
+    return s if length is not None and length < lanes else in_lanes(s, loop, lanes)
+
+
+def _shuffled_lanes(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
+    """`loop` by vectors, if each is stored as it lies, and made of a few whole vectors whose lanes are exchanged."""
+    t = _vector_loop(s, loop, lanes)
+    if t is s or t.loop(t.loops(stage)[-1]).kind != "vectorize":
+        return s
+    outer, lane = t.loops(stage)[-2:]
+    for a in t.accesses(stage):
+        step = getattr(a.strides.get(outer), "value", None)
+        few = a.strides.get(lane) is None and step is not None and abs(step) <= EXCHANGED * lanes
+        if not a.contiguous(lane) and (a.write or not (few or a.invariant(lane))):
+            return s
+    return t
 
 
 def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:

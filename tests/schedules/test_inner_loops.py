@@ -1,5 +1,6 @@
 """Stages inside loops that carry dependences: what is independent inside them runs by vectors."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -68,3 +69,25 @@ def f(A: "inout float64[9, 9]"):
 """)
     )
     assert inner_vectors(s, "A", lanes=4).func is s.func
+
+
+def test_lanes_are_exchanged_and_rows_shared_in_a_nest_of_several_stages() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def shuffles(n: "size", x: "float32[n, 2, 256]"):
+    for r in range(n):
+        for t in range(8):
+            for i in range(256):
+                x[r, (t + 1) % 2, i] = select(i % 2 < 1, x[r, t % 2, i // 2], x[r, t % 2, i // 2 + 128])
+        for j in range(256):
+            x[r, 1, j] = x[r, 0, j] * 2.0
+""")
+    )
+    t = cpu(s)
+    assert [t.loop(stage_loops[0]).kind for stage_loops in map(t.loops, t.stages)] == ["parallel"] * 2
+    assert all(t.loop(t.loops(stage)[-1]).kind == "vectorize" for stage in t.stages)
+    x = np.random.default_rng(0).random((3, 2, 256), np.float32)
+    ours, plain = x.copy(), x.copy()
+    t.build("llvm")(ours)
+    s.build("interpret")(plain)
+    np.testing.assert_array_equal(ours, plain)
