@@ -1,6 +1,7 @@
 """Tensor expressions: what a person writes, and the graph of stages that becomes a nest."""
 
 from loopir.tensor import (
+    called_nests,
     convolutions,
     creation,
     functions,
@@ -13,6 +14,7 @@ from loopir.tensor import (
     sorting,
     statistics,
 )
+from loopir.tensor.called_nests import *  # noqa: F403
 from loopir.tensor.convolutions import *  # noqa: F403
 from loopir.tensor.creation import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
@@ -35,6 +37,7 @@ __all__ = [
     "reduce_axis",
     "symbol",
     "to_func",
+    *called_nests.__all__,
     *convolutions.__all__,
     *creation.__all__,
     *functions.__all__,

@@ -25,6 +25,7 @@ from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, promote
 from loopir.ir.grammar import (
+    Body,
     Buffer,
     Cast,
     Cond,
@@ -79,10 +80,12 @@ class Source:
     axes: tuple[ReduceAxis, ...] = ()
     deps: tuple[Source, ...] = ()
     updates: Updates | None = None
+    body: Body = ()
+    """In place of loops and values: what a nest that is called does."""
 
     @property
     def is_placeholder(self) -> bool:
-        return not self.values
+        return not self.values and not self.body
 
 
 @dataclass(frozen=True, eq=False)

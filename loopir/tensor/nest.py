@@ -10,6 +10,7 @@ from loopir.arith.simplify_func import simplify_func
 from loopir.errors import ExprError
 from loopir.ir.grammar import TRUE, Alloc, Arg, Body, Buffer, Func, If, Loop, Reduce, Size, Stmt, Store, Var
 from loopir.ir.recursion import deep
+from loopir.ir.traverse.clone import renamed_declarations
 from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute
 from loopir.tensor.core import Expr, Source, Updates, as_stage
 from loopir.tensor.index import Symbol
@@ -88,7 +89,7 @@ def _without_twins(sources: Sequence[Source], kept: set[str]) -> tuple[list[Sour
     read: dict[str, Buffer] = {}
     out: list[Source] = []
     for s, shape in zip(sources, shapes, strict=True):
-        if s.is_placeholder or s.updates is not None or shape not in several:
+        if s.is_placeholder or s.updates is not None or s.body or shape not in several:
             out.append(s)
             continue
         env = {v: Var(f"#{n}") for n, v in enumerate((*(v for v, _ in s.loops), *(a.name for a in s.axes)))}
@@ -146,9 +147,14 @@ class _Names:
         """The nests of the stages, each with that of what is folded into it then."""
         found: list[Stmt] = []
         for s in sources:
-            found += [] if s.is_placeholder else [self.nest(s)]
+            found += [self.nest(s)] if s.values else self.called(s)
             found += [] if s.updates is None else [self.updates(s, s.updates)]
         return tuple(found)
+
+    def called(self, s: Source) -> Body:
+        """The loops of a nest that is called, under names of their own."""
+        found = renamed_declarations(s.body, self.free, self.free)
+        return tuple(replace_buffers(x, self.buffers) for x in found)
 
     def updates(self, s: Source, u: Updates) -> Stmt:
         """The loops around the folds into a stage that is stored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, TypeVar
@@ -101,15 +102,20 @@ class UsedNames:
 
     def copy(self, body: Body) -> Body:
         """A copy of `body` whose loops, labels and allocations have new names."""
-        new = Renaming()
-        for s in statements(body):
-            match s:
-                case Loop(var):
-                    new.loops[var] = self.name(var)
-                case Store(label) | Reduce(label):
-                    new.labels[label] = self.label(label)
-                case Alloc(buffer):
-                    new.buffers[buffer.name] = replace(buffer, name=self.name(buffer.name))
-                case _:
-                    pass
-        return tuple(rename_symbols(s, new) for s in body)
+        return renamed_declarations(body, self.name, self.label)
+
+
+def renamed_declarations(body: Body, name: Callable[[str], str], label: Callable[[str], str]) -> Body:
+    """A copy of `body` whose loops and allocations are called what `name` gives for theirs, and statements `label`."""
+    new = Renaming()
+    for s in statements(body):
+        match s:
+            case Loop(var):
+                new.loops[var] = name(var)
+            case Store(old) | Reduce(old):
+                new.labels[old] = label(old)
+            case Alloc(buffer):
+                new.buffers[buffer.name] = replace(buffer, name=name(buffer.name))
+            case _:
+                pass
+    return tuple(rename_symbols(s, new) for s in body)
