@@ -1,33 +1,119 @@
-"""Sorting by rank: where an element goes is how many come before it. Every comparison is made, in any order.
+"""Sorting along a dimension, stable and without branches: short rows by rank, longer ones by a network.
 
-That is n * n comparisons for n elements, without branches or dependences: for rows of some hundreds.
+By rank, where an element goes is how many come before it: n * n comparisons for n elements, in any order, for rows of
+any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
+log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
+applications", 1968, in the form of Stone, "Parallel processing with the perfect shuffle", 1971).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from loopir.errors import ExprError
 from loopir.ir import dtypes
+from loopir.ir.grammar import Func
+from loopir.ir.parser.parse import parse
+from loopir.tensor.called_nests import call
 from loopir.tensor.core import as_expr, stage_reduction
-from loopir.tensor.creation import arange
-from loopir.tensor.functions import axis_of, isnan, logical_and, logical_not, logical_or, sum as total, where
+from loopir.tensor.creation import arange, zeros
+from loopir.tensor.functions import axis_of, broadcast_to, isnan, logical_and, logical_not, logical_or, pad, where
+from loopir.tensor.reductions import fold
+from loopir.tensor.scattering import scatter_add
 from loopir.tensor.tensor import Tensor
 
 __all__ = ["argsort", "sort", "topk"]
 
 
-def _before(a: Tensor, b: Tensor, descending: bool) -> tuple[Tensor, Tensor]:
-    """Whether `a` comes before `b`, and whether they are equal; NaN is larger than all numbers, and equal to NaN."""
-    low, high = (b, a) if descending else (a, b)
-    less, alike = low < high, low == high
-    if not a.dtype.is_float:
-        return less, alike
-    return logical_or(less, logical_and(isnan(high), logical_not(isnan(low)))), logical_or(
-        alike, logical_and(isnan(low), isnan(high))
+NETWORK_SIZE = 64
+"""Elements of a row from which on a network makes fewer comparisons than ranks do."""
+MOST_IN_A_NETWORK = 1 << 28
+"""Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
+
+
+def _keys(e: Tensor, size: Any, far: Any, descending: bool) -> tuple[Tensor, Tensor]:
+    """What the last dimension of `e` is sorted by, and, where that is equal, by what, which no two of a row share.
+
+    NaN has the key of infinity, and counts as larger: its place is taken as if it were `far` behind that of all
+    numbers, or the numbers' behind those of all NaNs.
+    """
+    place = arange(size, dtype="int32")
+    if not e.dtype.is_float:
+        return e, place
+    e, nan = e.astype("float32") if e.dtype.is_narrow else e, isnan(e)
+    last = logical_not(nan) if descending else nan
+    return where(nan, math.inf, e).astype(e.dtype), (place + where(last, far, 0)).astype("int32")
+
+
+def _places_by_rank(rows: Tensor, count: Any, descending: bool) -> Tensor:
+    """The indices of the first `count` elements of each row in order."""
+    size = rows.shape[-1]
+    keys, ties = _keys(rows, size, size, descending)
+    keys, ties = keys.named("keys"), ties.named("ties")
+    mine, theirs = keys[..., :, None], keys[..., None, :]
+    earlier = logical_or(
+        theirs > mine if descending else theirs < mine,
+        logical_and(theirs == mine, ties[..., None, :] < ties[..., :, None]),
     )
+    rank = fold(Tensor, "sum", earlier, -1, False, dtypes.int32, "rank")
+    places = broadcast_to(arange(size, dtype="int32"), rows.shape)
+    return scatter_add(zeros((*rows.shape[:-1], count), "int32"), -1, rank, places)
+
+
+NETWORK = """
+def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
+              key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
+    for r in range(rows):
+        for i in range({n}):
+            key[r, 0, i] = keys[r, i]
+            tie[r, 0, i] = ties[r, i]
+        for p in range({rounds}):
+            for q in range({rounds}):
+                if p + q < {rounds} - 1:
+                    for i in range({n}):
+                        key[{next}] = select(i % 2 < 1, key[{left}], key[{right}])
+                        tie[{next}] = select(i % 2 < 1, tie[{left}], tie[{right}])
+                if p + q >= {rounds} - 1:
+                    for i in range({n}):
+                        key[{next}] = select(({earlier}) ^ ({other}), key[{right}], key[{left}])
+                        tie[{next}] = select(({earlier}) ^ ({other}), tie[{right}], tie[{left}])
+        for i in range({n}):
+            order[r, i] = tie[r, {rounds} % 2, i] & {last}
+"""
+"""Sort rows of n = 2 ** rounds elements. A round shuffles a row, so that elements i and i + n / 2 lie side by side, and
+exchanges the two of each pair that is out of order. Rounds of a phase p that come before its first pair only shuffle;
+after all of a phase each element lies in its place again, in runs of 2 ** (p + 1) that are in order, up and down."""
+
+
+def _network(kind: dtypes.DType, rounds: int, descending: bool) -> Func:
+    """The nest that sorts rows of 2 ** `rounds` elements; there are two copies of a row, read and written in turn."""
+    now, size = f"(p * {rounds} + q) % 2", 2**rounds
+    left, right = f"r, {now}, i // 2", f"r, {now}, i // 2 + {size // 2}"
+    earlier = f"key[{right}] {'>' if descending else '<'} key[{left}]"
+    earlier = f"({earlier}) | ((key[{right}] == key[{left}]) & (tie[{right}] < tie[{left}]))"
+    down = f"select(p < {rounds} - 1, int32(i), 0) >> int32(max(p + q + 2 - {rounds}, 0))"
+    return parse(NETWORK.format(
+        type=kind.name, n=size, last=size - 1, rounds=rounds, left=left, right=right, earlier=earlier,
+        next=f"r, (p * {rounds} + q + 1) % 2, i", other=f"((int32(i) ^ ({down})) & 1) == 1",
+    ))  # fmt: skip
+
+
+def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) -> Tensor:
+    """The indices of the first `count` elements of each row in order; what fills a row up comes last."""
+    rounds = (size - 1).bit_length()
+    whole = 2**rounds
+    flat = rows.reshape((-1, size))
+    keys, ties = _keys(flat, size, whole, descending)
+    if whole > size:
+        keys = pad(keys, ((0, 0), (0, whole - size)), value=keys.dtype.least if descending else keys.dtype.greatest)
+        places = arange(whole, dtype="int32") + 2 * whole
+        ties = where(arange(whole) < size, pad(broadcast_to(ties, flat.shape), ((0, 0), (0, whole - size))), places)
+    ties = broadcast_to(ties.astype("int32"), keys.shape)
+    *_, order = call(_network(keys.dtype, rounds, descending), keys, ties)
+    return order[:, :count].reshape((*rows.shape[:-1], count))
 
 
 def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
@@ -36,15 +122,14 @@ def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) 
     if not e.ndim:
         raise ExprError(f"{what} of {e.described()}, which has no dimension to sort along")
     d = axis_of(what, axis, e, e.ndim)
-    keys = (e.astype("uint8") if e.dtype == dtypes.bool_ else e).named("keys")
+    elements = (e.astype("uint8") if e.dtype == dtypes.bool_ else e).named("elements")
     order = [k for k in range(e.ndim) if k != d] + [d]
-    rows, size = keys.transpose(order), e.shape[d]
-    mine, theirs = arange(size)[:, None], arange(size)[None, :]
-    earlier, alike = _before(rows[..., None, :], rows[..., :, None], descending)
-    before = logical_or(earlier, logical_and(alike, theirs < mine))
-    rank = total(before.astype("int64"), axis=-1).named("rank")
-    at = total(where(rank[..., None, :] == arange(count)[:, None], arange(size), 0), axis=-1).named("at")
-    return e, d, at.transpose([order.index(k) for k in range(e.ndim)])
+    rows, size = elements.transpose(order), e.shape[d]
+    if isinstance(size, int) and NETWORK_SIZE <= size <= MOST_IN_A_NETWORK:
+        at = _places_by_network(rows, size, count, descending)
+    else:
+        at = _places_by_rank(rows, count, descending)
+    return elements, d, at.astype("int64").transpose([order.index(k) for k in range(e.ndim)])
 
 
 def _gathered_rows(e: Tensor, d: int, at: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
+import schedules
+from loopir.tensor import sorting
 
 NUMBERS = st.lists(st.sampled_from([0.0, -1.5, 2.0, 7.0, float("inf"), float("nan")]), min_size=2, max_size=6)
 
@@ -16,17 +18,36 @@ def run(*results: Any, **arrays: Any) -> Any:
 
 
 @settings(max_examples=12, deadline=None)
-@given(NUMBERS, st.booleans(), st.booleans())
-def test_rows_are_sorted_as_numpy_sorts_them(row: list[float], descending: bool, columns: bool) -> None:
-    a = np.array([row, row[::-1]], np.float32)
+@given(NUMBERS, st.booleans(), st.sampled_from(["float32", "float16", "int8", "bool"]), st.booleans(), st.booleans())
+def test_rows_are_sorted_as_numpy_sorts_them(
+    row: list[float], network: bool, dtype: str, descending: bool, columns: bool
+) -> None:
+    numbers = np.array([row, row[::-1]])
+    a = (numbers if dtype.startswith("f") else np.nan_to_num(numbers, posinf=127, neginf=-128)).astype(dtype)
+    a = a.T.copy() if columns else a
     axis = 0 if columns else 1
-    x = lp.placeholder(a.shape, "float32", name="x")
-    got = run(lp.sort(x, axis, descending).named("s"), lp.argsort(x, axis, descending).named("i"), x=a)
-    keys = np.where(np.isnan(a), np.inf, a), np.isnan(a)  # NaN above infinity, and equal to NaN
+    x = lp.placeholder(a.shape, dtype, name="x")
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(sorting, "NETWORK_SIZE", 2 if network else 1000)
+        s, i = lp.sort(x, axis, descending), lp.argsort(x, axis, descending)
+    got = run(s.named("s"), i.named("i"), x=a)
+    wide = a.astype(np.float64)
+    keys = np.where(np.isnan(wide), np.inf, wide), np.isnan(wide)  # NaN above infinity, and equal to NaN
     ranks = np.unique(np.stack([keys[1], keys[0]]).reshape(2, -1), axis=1, return_inverse=True)[1].reshape(a.shape)
     order = np.argsort(-ranks if descending else ranks, axis=axis, kind="stable")
     np.testing.assert_array_equal(got["i"], order)
-    np.testing.assert_array_equal(got["s"], np.take_along_axis(a, order, axis))
+    assert got["s"].tobytes() == np.take_along_axis(a, order, axis).tobytes()
+
+
+def test_a_network_on_vectors_sorts_rows_of_any_length() -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (5, 100)).astype(np.float32)
+    a[a == 3], a[a == 5], a[a == 7] = np.nan, np.inf, -0.0
+    x = lp.placeholder((lp.symbol("n"), 100), "float32", name="x")
+    s = schedules.auto(lp.Schedule([lp.argsort(x), lp.topk(x, 7)[0]]), "llvm")
+    order, largest = s.build("llvm")(a)
+    np.testing.assert_array_equal(order, np.argsort(a, axis=1, kind="stable"))
+    np.testing.assert_array_equal(largest, np.sort(a)[:, ::-1][:, :7])
+    assert any(s.loop(x).kind == "vectorize" for x in s.loops("key_2"))
 
 
 def test_topk_gives_values_and_places() -> None:
