@@ -407,9 +407,15 @@ class CheckedMemory:
                 self.require_order(cell, at, self.who.me(), "reads", "", kind)
             return
         me = self.who.me()
-        if self.filling or self.updates or self.writes.get(cell, me) is not me:
+        if self.filling or self.updates:
             self.require_order(cell, at, me, "reads", "", kind)
-        if self.reads.setdefault(cell, me) is not me:
+        elif (before := self.writes.get(cell)) is not None and before is not me and not self.who.after(before):
+            raise Fault(_race(self.name, at, before, "wrote", me, "reads"))
+        if (readers := self.reads.get(cell)) is None:
+            self.reads[cell] = me
+        elif isinstance(readers, set):
+            readers.add(me)
+        elif readers is not me:
             self.note_read(cell, me)
 
     def note_read(self, cell: int, me: AccessRecord) -> None:

@@ -44,6 +44,8 @@ from loopir.ir.traverse.walk import leaf_paths
 from loopir.ir.verify.verify import evaluate
 from loopir.shapes import Given, sizes_of
 
+MANY = 300
+"""Elements of the inputs from which on it pays to compile accesses in place."""
 Array = np.ndarray[Any, Any]
 Instance = tuple[str, tuple[int, ...]]
 """A statement's label and the values of the loops around it, outermost first."""
@@ -133,7 +135,8 @@ class _Run:
         self.writers: dict[tuple[int, int], Instance] = {}
 
     def go(self) -> dict[str, Array]:
-        program = compiled(self.func, self.domain.name, traced=self.traced)
+        in_place = not self.traced and sum(x.size for x in self.given.values()) >= MANY
+        program = compiled(self.func, self.domain.name, traced=self.traced, in_place=in_place)
         for a in self.func.args:
             self.memory[a.buffer.name] = self.allocate(a.buffer, self.given.get(a.buffer.name))
         with np.errstate(all="ignore"):

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 from loopir.errors import InterpretBoundsError, InterpretError
+from loopir.interp.cell_address import CellAddress, cell_address, largest_values
 from loopir.interp.checked_memory import Fault, OutOfArray
 from loopir.interp.python_expr import DEEPEST, PythonExpr, PythonLines
 from loopir.interp.spmd import BarrierArrival, ShuffleEvent, launch
@@ -66,6 +67,9 @@ from loopir.ir.grammar import (
 from loopir.ir.traverse.reduction_init import explicit_init
 from loopir.ir.traverse.walk import has_lockstep_lanes, leaf_paths, statements
 
+LOGGED = ("global", "shared")
+"""The memories that several threads access: their accesses are logged, and checked for races."""
+
 NESTED = 32
 """Values in one another from which on a function is begun: the parser of Python takes 200 parentheses."""
 
@@ -82,13 +86,18 @@ class Lanes:
 
     var: str
     active: str
-    own: tuple[str, ...] = ()
+    own: tuple[Buffer, ...] = ()
 
 
 @lru_cache(maxsize=256)
-def compiled(func: Func, domain: str, *, traced: bool = False) -> Program:
-    """`func` as a Python function of a run and the sizes; if `traced`, it reports the instance of each access."""
-    return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced).program()
+def compiled(func: Func, domain: str, *, traced: bool = False, in_place: bool = False) -> Program:
+    """`func` as a Python function of a run and the sizes; if `traced`, it reports the instance of each access.
+
+    With `in_place`, cells are accessed without a call where there are only bounds to check, which takes longer to
+    compile. It needs memory that is `CheckedMemory`, and nobody who traces.
+    """
+    assert not (traced and in_place)
+    return _Compiler(explicit_init(func), DOMAINS[domain](), traced=traced, in_place=in_place).program()
 
 
 @lru_cache(maxsize=256)
@@ -97,10 +106,29 @@ def spelled(source: str, name: str) -> CodeType:
     return compile(source, f"<{name}>", "exec")
 
 
+@dataclass(frozen=True)
+class Target:
+    """An element that is written, as Python spells it: a cell if that is written in place, and else its subscripts.
+
+    `at` has the subscripts in either case.
+    """
+
+    spelled: str
+    at: str
+    in_place: bool = False
+
+
 class _Compiler(PythonExpr, PythonLines):
-    def __init__(self, func: Func, domain: Domain, *, traced: bool) -> None:
+    def __init__(self, func: Func, domain: Domain, *, traced: bool, in_place: bool) -> None:
         super().__init__()
-        self.func, self.domain, self.traced = func, domain, traced
+        self.func, self.domain, self.traced, self.in_place = func, domain, traced, in_place
+        self.largest = largest_values(func.body) if in_place else {}
+        self.unchecked: set[str] = set()
+        """The buffers in scope whose accesses have only bounds to check: no other thread, and nothing asynchronous,
+        writes them."""
+        self.inputs = {a.buffer.name for a in func.args if a.access == "in"}
+        self.instructed: set[str] = set()
+        self.temporaries = 0
         self.pool: dict[str, Any] = {
             "launch": launch,
             "located": _located,
@@ -116,13 +144,16 @@ class _Compiler(PythonExpr, PythonLines):
         self.private: set[str] = set()
         self.threads, self.together, self.stops = 0, False, False
         self.lanes: Lanes | None = None
+        self.in_lanes = False
         self.masks = 0
 
     def program(self) -> Program:
         self.emit(0, f"def entry(run, {''.join(f'v_{n}, ' for n in self.func.sizes)}):")
+        names: list[str] = []
         for a in self.func.args:
             self.emit(1, f"b_{a.buffer.name} = run.memory[{a.buffer.name!r}]")
-        with self.inside("run", *(f"v_{n}" for n in self.func.sizes), *(f"b_{a.buffer.name}" for a in self.func.args)):
+            names += self.bind(a.buffer, 1)
+        with self.inside("run", *(f"v_{n}" for n in self.func.sizes), *names):
             self.guarded(1, lambda depth: self.body(self.func.body, depth))
         source = self.joined()
         exec(spelled(source, self.func.name), self.pool)
@@ -138,6 +169,29 @@ class _Compiler(PythonExpr, PythonLines):
             self.emit(depth + 1, "pass")
         self.emit(depth, "except Fault as fault:")
         self.emit(depth + 1, f"raise located({self.func.name!r}, fault, at, locals()) from None")
+
+    def bind(self, b: Buffer, depth: int) -> list[str]:
+        """The names of a buffer from here on: the memory, and its cells and shape where these are accessed in place."""
+        names = [f"b_{b.name}"]
+        if self.in_place and (not self.stops or (b.scope not in LOGGED and b.name not in self.instructed)):
+            self.unchecked.add(b.name)
+            names += self.cells(b, depth)
+        return names
+
+    def cells(self, b: Buffer, depth: int) -> list[str]:
+        self.emit(depth, f"c_{b.name} = b_{b.name}.cells")
+        if all(isinstance(d, Int) for d in b.shape):
+            return [f"c_{b.name}"]
+        self.emit(depth, f"d_{b.name} = b_{b.name}.shape")
+        return [f"c_{b.name}", f"d_{b.name}"]
+
+    def temporary(self) -> str:
+        self.temporaries += 1
+        return f"i{self.temporaries}"
+
+    def address(self, b: Buffer, at: tuple[Index, ...]) -> CellAddress | None:
+        """The cell of an element that may be accessed in place."""
+        return cell_address(b, at, self.largest, self.index, self.temporary) if b.name in self.unchecked else None
 
     def share(self, key: Any, value: Any) -> str:
         """A name in the program's globals for `value`."""
@@ -182,10 +236,12 @@ class _Compiler(PythonExpr, PythonLines):
                     self.emit(depth, "else:")
                     self.body(orelse, depth + 1)
             case Alloc(buffer, body):
+                names = [f"b_{buffer.name}"]
                 if buffer.name not in self.private:
                     key = self.share(("buffer", buffer), buffer)
                     self.emit(depth, f"b_{buffer.name} = run.allocate({key})")
-                with self.inside(f"b_{buffer.name}"):
+                    names = self.bind(buffer, depth)
+                with self.inside(*names):
                     self.body(body, depth)
             case Store() | Reduce():
                 self.locate(s.label, depth)
@@ -238,7 +294,26 @@ class _Compiler(PythonExpr, PythonLines):
 
     def stored(self, v: Value) -> str:
         """A value to store: what is only copied may be unwritten."""
-        return f"b_{v.buffer.name}.peek({self.at(v.at)})" if isinstance(v, Load) else self.value(v)
+        if not isinstance(v, Load):
+            return self.value(v)
+        name = v.buffer.name
+        where = self.address(v.buffer, v.at)
+        if where is None:
+            return f"b_{name}.peek({self.at(v.at)})"
+        cell = f"c_{name}[{where.cell}]"
+        return f"({cell} if {where.test} else b_{name}.peek({where.at}))" if where.test else cell
+
+    def loaded(self, b: Buffer, at: tuple[Index, ...]) -> str:
+        """The value of an element, which has to be written."""
+        where = self.address(b, at)
+        if where is None:
+            return f"b_{b.name}.load({self.at(at)})"
+        value, tests = f"c_{b.name}[{where.cell}]", [where.test] if where.test else []
+        if b.name not in self.inputs:
+            kept = self.temporary()
+            tests.append(f"({kept} := {value}) is not None")
+            value = kept
+        return f"({value} if {' and '.join(tests)} else b_{b.name}.load({where.at}))" if tests else value
 
     def locate(self, label: str, depth: int) -> None:
         loops = self.loops[label]
@@ -255,17 +330,25 @@ class _Compiler(PythonExpr, PythonLines):
         self.emit(depth, f"x = yield Exchange({self.meetings}, {v.fn.name!r}, {lane}, {self.value(v.args[0])})")
         return "x"
 
-    def written(self, s: Store | Reduce, depth: int) -> tuple[str, list[str]]:
+    def written(self, s: Store | Reduce, depth: int) -> tuple[Target, list[str]]:
         """The element that `s` writes and its new values, as expressions, after all that it reads."""
+        to = self.target(s)
         if isinstance(s, Store):
-            return self.at(s.at), [self.exchanged(s.value, depth) or self.stored(s.value)]
-        self.emit(depth, f"e = {self.at(s.at)}")
+            return to, [self.exchanged(s.value, depth) or self.stored(s.value)]
+        if not to.in_place:
+            self.emit(depth, f"e = {to.spelled}")
         step = f", {s.monoid.name!r}" if s.atomic else ""
         right = [f"r{n}" for n in range(len(s.values))]
         left = [f"l{n}" for n in range(len(s.values))]
         for name, v in zip(right, s.values, strict=True):
             self.emit(depth, f"{name} = {self.value(v)}")
+        if to.in_place:  # a value that cannot be read is told first, as it is where the element is loaded by a call
+            self.emit(depth, f"e = {to.spelled}")
         for name, b in zip(left, s.buffers, strict=True):
+            if to.in_place:
+                self.emit(depth, f"{name} = c_{b.name}[e]")
+                self.emit(depth, f"if {name} is None: b_{b.name}.load({to.at})")
+                continue
             told = f"run.fold(b_{b.name}, e, {s.label!r}{step})" if self.traced else f"b_{b.name}.load(e{step})"
             self.emit(depth, f"{name} = {told}")
         env = {p.name: name for p, name in zip((*s.monoid.left, *s.monoid.right), (*left, *right), strict=True)}
@@ -273,16 +356,31 @@ class _Compiler(PythonExpr, PythonLines):
         if len(made) > 1:
             self.emit(depth, f"c = ({', '.join(made)})")
             made = [f"c[{n}]" for n in range(len(made))]
-        return "e", made
+        return Target("e", to.at, to.in_place), made
 
-    def write(self, s: Store | Reduce, at: str, values: Sequence[str], depth: int) -> None:
+    def target(self, s: Store | Reduce) -> Target:
+        """The element that `s` writes: the cell, if all of its buffers have it in the same place.
+
+        Lanes have to have read before any writes, so there only what needs no test is a cell.
+        """
+        first = s.buffers[0]
+        alike = all(b.name in self.unchecked and b.shape == first.shape and b.layout == first.layout for b in s.buffers)
+        where = self.address(first, s.at) if alike else None
+        if where is None or (where.test and self.in_lanes):
+            at = self.at(s.at)
+            return Target(at, at)
+        cell = f"({where.cell} if {where.test} else b_{first.name}.cell({where.at}))" if where.test else where.cell
+        return Target(cell, where.at, in_place=True)
+
+    def write(self, s: Store | Reduce, to: Target, values: Sequence[str], depth: int) -> None:
         step = ""
         if isinstance(s, Reduce):
             step = f", {s.monoid.name!r}" if s.atomic else ""
             if self.traced:
-                self.emit(depth, f"run.folded({s.label!r}, {at})")
+                self.emit(depth, f"run.folded({s.label!r}, {to.spelled})")
         for b, value in zip(s.buffers, values, strict=True):
-            self.emit(depth, f"b_{b.name}.store({at}, {value}{step})")
+            here = f"c_{b.name}[{to.spelled}] = {value}"
+            self.emit(depth, here if to.in_place else f"b_{b.name}.store({to.spelled}, {value}{step})")
 
     # ------------------------------------------------------------ lanes
 
@@ -294,7 +392,7 @@ class _Compiler(PythonExpr, PythonLines):
     def vector(self, lanes: Lanes) -> Generator[Lanes]:
         """Where statements run in all of `lanes` at a time."""
         around, self.lanes = self.lanes, lanes
-        with self.inside(lanes.active, *(f"all_{name}" for name in lanes.own)):
+        with self.inside(lanes.active, *(f"all_{b.name}" for b in lanes.own)):
             yield lanes
         self.lanes = around
 
@@ -302,13 +400,15 @@ class _Compiler(PythonExpr, PythonLines):
     def each_lane(self, lanes: Lanes, depth: int, *, over: str = "") -> Generator[int]:
         """Emit a loop over `lanes`, in order; what is emitted in it, at the depth given, is of one lane."""
         self.emit(depth, f"for {over or f'v_{lanes.var}'} in {lanes.active if not over else 'held'}:")
-        for name in lanes.own:
-            self.emit(depth + 1, f"b_{name} = all_{name}[v_{lanes.var}]")
+        names: list[str] = []
+        for b in lanes.own:
+            self.emit(depth + 1, f"b_{b.name} = all_{b.name}[v_{lanes.var}]")
+            names += self.bind(b, depth + 1)
         start = len(self.lines)
-        around, self.lanes = self.lanes, None
-        with self.inside(f"v_{lanes.var}", *(f"b_{name}" for name in lanes.own)):
+        around, self.lanes, self.in_lanes = self.lanes, None, True
+        with self.inside(f"v_{lanes.var}", *names):
             yield depth + 1
-        self.lanes = around
+        self.lanes, self.in_lanes = around, False
         if len(self.lines) == start:
             self.emit(depth + 1, "pass")
 
@@ -332,7 +432,7 @@ class _Compiler(PythonExpr, PythonLines):
             case Alloc(buffer, body) if buffer.name not in self.private:
                 key = self.share(("buffer", buffer), buffer)
                 self.emit(depth, f"all_{buffer.name} = {{n: run.allocate({key}) for n in {lanes.active}}}")
-                with self.vector(replace(lanes, own=(*lanes.own, buffer.name))):
+                with self.vector(replace(lanes, own=(*lanes.own, buffer))):
                     self.body(body, depth)
             case Alloc(_, body) | InstrRegion(_, body) | WarpSpecialized(_, body):
                 self.body(body, depth)
@@ -340,12 +440,12 @@ class _Compiler(PythonExpr, PythonLines):
                 self.emit(depth, "held = []")
                 with self.each_lane(lanes, depth) as inner:
                     self.locate(s.label, inner)
-                    at, values = self.written(s, inner)
-                    self.emit(inner, f"held.append((v_{lanes.var}, {', '.join((at, *values))}))")
+                    to, values = self.written(s, inner)
+                    self.emit(inner, f"held.append((v_{lanes.var}, {', '.join((to.spelled, *values))}))")
                 names = ["e", *(f"r{n}" for n in range(len(values)))]
                 with self.each_lane(lanes, depth, over=f"v_{lanes.var}, {', '.join(names)}") as inner:
                     self.locate(s.label, inner)
-                    self.write(s, names[0], names[1:], inner)
+                    self.write(s, replace(to, spelled=names[0]), names[1:], inner)
             case _:
                 with self.each_lane(lanes, depth) as inner:
                     self.stmt(s, inner)
@@ -365,10 +465,12 @@ class _Compiler(PythonExpr, PythonLines):
         self.emit(depth, f"def k_{s.name}({', '.join(['mine', *params])}):")
         if shared:
             self.emit(depth + 1, f"{''.join(f'b_{b.name}, ' for b in shared)} = mine")
-        self.stops = True
+        self.stops, around = True, self.unchecked
+        self.instructed = asynchronous_operands(s)
+        self.unchecked = around - written_buffers(s) - self.instructed
         with self.inside(*params, *(f"b_{b.name}" for b in shared)):
             self.guarded(depth + 1, lambda d: self.body(body, d))
-        self.stops = False
+        self.stops, self.unchecked = False, around
         self.emit(depth + 1, "yield from ()")
         self.launch_call(s.name, depth, blocks, threads, shared)
         self.private = set()
@@ -419,7 +521,7 @@ class _Compiler(PythonExpr, PythonLines):
             case Const(value, t):
                 return self.share(("const", v), self.domain.const(value, t))
             case Load(buffer, at):
-                return f"b_{buffer.name}.load({self.at(at)})"
+                return self.loaded(buffer, at)
             case IndexToValue(Index() as ix, t):
                 return f"{self.from_int(t)}({self.index(ix)})"
             case IndexToValue(Cond() as c, t):
@@ -472,6 +574,23 @@ def _bound_loops(s: Kernel) -> tuple[list[Loop], list[Alloc], Body]:
     if any(isinstance(x, Loop) and x.kind in AXES for x in statements(body)):
         return [], [], s.body
     return axes, allocs, body
+
+
+def written_buffers(s: Kernel) -> set[str]:
+    """What a kernel writes, by statements or by instructions."""
+    out: set[str] = set()
+    for x in statements(s.body):
+        if isinstance(x, Store | Reduce):
+            out.update(b.name for b in x.buffers)
+        elif isinstance(x, InstrCall):
+            out.update(o.buffer.name for o, a in zip(x.operands, x.fn.meaning.args, strict=True) if a.access != "in")
+    return out
+
+
+def asynchronous_operands(s: Kernel) -> set[str]:
+    """What an instruction may still read or write while its thread goes on."""
+    issued = [x for x in statements(s.body) if isinstance(x, InstrCall) and x.fn.asynchronous]
+    return {o.buffer.name for x in issued for o in x.operands}
 
 
 def _allocs(body: Body) -> list[Alloc]:
