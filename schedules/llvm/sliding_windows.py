@@ -6,6 +6,8 @@ row that is new, into a ring of as many rows as the stages after it reach across
 
 from __future__ import annotations
 
+import re
+
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
@@ -20,6 +22,8 @@ STRIP = 128
 STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
+SHIFTED_ROW = re.compile(r"(.*?)(?: \+ (\d+))?")
+"""A subscript, and what is added to it."""
 ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
 
 
@@ -69,6 +73,27 @@ def ringed(s: lp.Schedule, stage: str) -> lp.Schedule:
     for buffer in written_by(s, stage):
         if s.why("fold_storage", buffer, 0, RING) is not None:
             continue  # rows so far apart are needed at once: nor would a smaller ring do
-        size = next((n for n in range(1, RING + 1) if s.why("fold_storage", buffer, 0, n) is None), None)
-        s = s if size is None else s.fold_storage(buffer, 0, size)
+        s = s.fold_storage(buffer, 0, _least_ring(s, buffer))
     return s
+
+
+def _least_ring(s: lp.Schedule, buffer: str) -> int:
+    """The fewest rows of `buffer` that do for a ring, of which RING do: rows that are alive at a time lie side by side,
+    so that where some do, more do."""
+    least = 1 + max((_reach(s, x, buffer) for x in s.stages), default=0)
+    fails, fits = least - 1, RING
+    trial = least
+    while fails + 1 < fits:
+        if s.why("fold_storage", buffer, 0, trial) is None:
+            fits = trial
+        else:
+            fails = trial
+        trial = (fails + fits) // 2
+    return fits
+
+
+def _reach(s: lp.Schedule, stage: str, buffer: str) -> int:
+    """How far apart rows of `buffer` are, at most, that one iteration of `stage` is known to read."""
+    rows = {t.subscripts[0] for t in s.accesses(stage) if t.buffer == buffer and not t.write}
+    ends = [(m[1], int(m[2] or 0)) for x in rows if (m := SHIFTED_ROW.fullmatch(x))]
+    return max((b - a for x, a in ends for y, b in ends if x == y), default=0)

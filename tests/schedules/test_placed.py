@@ -86,6 +86,27 @@ def test_an_unsharp_mask_keeps_three_rows_and_one() -> None:
     assert kept == {"h": 1, "v": 1}
 
 
+@pytest.mark.parametrize(("taps", "asked"), [(2, 1), (3, 1), (9, 1)])
+def test_a_ring_is_first_tried_with_the_rows_that_are_read_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, taps: int, asked: int
+) -> None:
+    """Each ring that does not do takes a proof that it does not: rings of 1, 2, ... would take as many as `taps`."""
+    x = lp.placeholder((96, 64), name="x")
+    h = lp.compute((96, 64), lambda i, j: x[i, j] * 2.0, name="h")
+    y = lp.compute((88, 64), lambda i, j: sum((h[i + k, j] for k in range(taps)), 0.0), name="y")
+    tried: list[int] = []
+    why = lp.Schedule.why
+
+    def counted(s: lp.Schedule, primitive: str, *args: Any, **options: Any) -> Any:
+        tried.extend([args[2]] if primitive == "fold_storage" else [])
+        return why(s, primitive, *args, **options)
+
+    monkeypatch.setattr(lp.Schedule, "why", counted)
+    s = schedules.windows(lp.Schedule(y), strip=8)
+    assert f'alloc("float32[{taps}, 64]") as h' in lp.text(s.func)
+    assert len(tried) - 1 == asked  # and once whether 16 rows do
+
+
 def test_each_row_of_a_softmax_is_computed_in_memory_of_its_own() -> None:
     s = schedules.rows(lp.Schedule(softmax(lp.symbol("n"), lp.symbol("m"))))
     assert {x for stage in s.stages for x in s.loops(stage)[:1]} == {s.loops(s.stages[-1])[0]}

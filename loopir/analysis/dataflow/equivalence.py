@@ -15,13 +15,16 @@ Nothing here knows of primitives, or of the legality checks of the steps; only t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
+from threading import local
 
 from loopir.analysis.dataflow.counterexample import Counterexample, counterexample
 from loopir.analysis.dataflow.delinearize import delinearize
 from loopir.analysis.dataflow.fold_matching import any_of, require_one_to_one, same_parts, telling
 from loopir.analysis.dataflow.prefix_folds import Part, addends, counted_once, folds_disjoint, running_monoid
+from loopir.analysis.dataflow.same_sources import same_sources
 from loopir.analysis.dataflow.undefined import least_sizes, undefined_uses
 from loopir.analysis.dataflow.value_flow import (
     Expr,
@@ -132,17 +135,49 @@ def same_values(before: Func, after: Func) -> bool:
     """
     if any(x.kind not in IN_ORDER for f in (before, after) for x in loops(f.body)):
         return False
+    return _asked_of_both(before, after, same_sources) or _asked_of_both(before, after, _proved)
+
+
+class _Latest(local):
+    """A thread's dataflow of the two programs that `same_values` was asked about last: several steps of one program
+    are often tried, such as rings of one row, two and three."""
+
+    known: tuple[tuple[Func, Flow], ...] = ()
+
+    def flow(self, func: Func, prefix: str) -> Flow:
+        """The dataflow of `func`."""
+        found = next((f for x, f in self.known if x is func and f.prefix == prefix), None)
+        if found is None:
+            found = Flow(delinearize(func), prefix)
+            self.known = (*(x for x in self.known if x[1].prefix != prefix), (func, found))
+        return found
+
+
+_LATEST = _Latest()
+
+
+def _asked_of_both(before: Func, after: Func, asked: Callable[[Flow, Flow], bool]) -> bool:
+    """What is `asked` of the dataflow of two programs; False where the solver would take too long."""
     try:
         with question(times=ALGEBRA):
-            proof = _Proof(Flow(delinearize(before), "F"), Flow(delinearize(after), "G"), regrouping=False)
-            if _other_arguments(proof) is not None or proof.other.outside() or proof.undefined():
+            try:
+                return asked(_LATEST.flow(before, "F"), _LATEST.flow(after, "G"))
+            except (Unanalyzable, NotEqual):
                 return False
-            found = {b.name: b for b in after.outputs()}
-            for one in before.outputs():
-                proof.output(one, found[one.name])
-    except (Unanalyzable, NotEqual, Undecided):
+    except Undecided:
+        _LATEST.known = ()  # once a budget is spent, what was found since may be nonsense
         return False
-    return True
+
+
+def _proved(one: Flow, other: Flow) -> bool:
+    """Whether every output is shown to be the same."""
+    proof = _Proof(one, other, regrouping=False)
+    if _other_arguments(proof) is not None:
+        return False
+    found = {b.name: b for b in other.func.outputs()}
+    for b in one.func.outputs():  # most that are not the same are found here, and the rest takes as long again
+        proof.output(b, found[b.name])
+    return not other.outside() and not proof.undefined()
 
 
 def _suspected(func: Func, why: Exception) -> list[dict[str, int]]:

@@ -9,7 +9,7 @@ analysis finds the last writer. What is not affine (control by data, products of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias, TypeGuard
@@ -125,6 +125,8 @@ class Flow:
     depth: int = 0
     relations: dict[tuple[str, str], isl.Map] = field(default_factory=dict["tuple[str, str]", isl.Map])
     """By a site and the text of what it is related to: reading text takes as long as most questions."""
+    found: dict[tuple[str, Load], LastWrites] = field(default_factory=dict["tuple[str, Load]", "LastWrites"])
+    """By a site and what it reads."""
 
     def __post_init__(self) -> None:
         if any(isinstance(s, InstrCall | Kernel) for s in statements(self.func.body)):
@@ -213,12 +215,14 @@ class Flow:
         held = f"{site.name}{_tuple(len(site.loops))} : {_cond(c, self.names(site.loops))}"
         return read_set(f"{self.params} -> {{ {held} }}").intersect(site.domain)
 
-    def outside(self) -> str | None:
-        """An access that may leave its buffer, in words."""
+    def outside(self, only: Collection[str] | None = None) -> str | None:
+        """An access that may leave its buffer, in words; of the buffers `only` alone, if they are given."""
         buffers = {b.name: b for b in nodes(self.func) if isinstance(b, Buffer)}
         for site in self.sites.values():
             assert site.statement is not None
             for a in site.statement.accesses:
+                if only is not None and a.buffer not in only:
+                    continue
                 at = [x for x in a.at if x is not None]
                 if len(at) < len(a.at):
                     return f"where {site.label} touches {a.buffer} is read from memory"
@@ -236,8 +240,16 @@ class Flow:
         """Where the value of `load` comes from: terms for disjoint parts of the instances of `site`."""
         key = (site.name, load)
         if key not in self.known:
-            self.known[key] = self._pieces(site, load.buffer, self.element(site, load.buffer, load.at), key)
+            self.known[key] = self._pieces(site, load, key)
         return self.known[key]
+
+    def sources(self, site: Site, load: Load) -> LastWrites:
+        """The last writes of what instances of `site` load."""
+        key = site.name, load
+        if key not in self.found:
+            reads = self.element(site, load.buffer, load.at)
+            self.found[key] = self.last_writes(site, reads, self.writes(load.buffer.name))
+        return self.found[key]
 
     def writes(self, b: str) -> list[WriteSite]:
         out: list[WriteSite] = []
@@ -249,9 +261,9 @@ class Flow:
                     out.append((site, stmt, self.element(site, buffer, stmt.at)))
         return out
 
-    def _pieces(self, site: Site, b: Buffer, reads: isl.Map, key: tuple[object, ...]) -> Pieces:
-        writes = self.writes(b.name)
-        found, rest = self.last_writes(site, reads, writes)
+    def _pieces(self, site: Site, load: Load, key: tuple[object, ...]) -> Pieces:
+        b, reads = load.buffer, self.element(site, load.buffer, load.at)
+        found, rest = self.sources(site, load)
         out: list[tuple[Term, isl.Map]] = []
         folds: dict[str, isl.Set] = {}
         for (writer, stmt, _), source in found:
@@ -275,7 +287,7 @@ class Flow:
             return ((InputValue(b.name), rest.set_tuple_name(isl.dim_type.out, b.name)),)
         return ((UnwrittenValue(), rest.domain().identity()),)
 
-    def last_writes(self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]) -> tuple[list[LastWrite], isl.Map]:
+    def last_writes(self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]) -> LastWrites:
         """For each of `writes` the instances that wrote last before the reader; and the reads that none precedes."""
         reader = f"{site.name}_reads"
         sink = reads.set_tuple_name(isl.dim_type.in_, reader)
@@ -299,9 +311,7 @@ class Flow:
             return self._latest_writes(site, reads, writes)
         return found, none
 
-    def _latest_writes(
-        self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]
-    ) -> tuple[list[LastWrite], isl.Map]:
+    def _latest_writes(self, site: Site, reads: isl.Map, writes: Sequence[WriteSite]) -> LastWrites:
         """As `last_writes`, by the largest of the times of all writes before each read."""
         now = self.time(site, 0)
         before = [
@@ -369,6 +379,8 @@ WriteSite: TypeAlias = "tuple[Site, Store | Reduce, isl.Map]"
 """A statement that writes a buffer, and which element each instance of it writes."""
 LastWrite: TypeAlias = "tuple[WriteSite, isl.Map]"
 """A statement that writes, and which instance of it the value of each reader comes from."""
+LastWrites: TypeAlias = "tuple[list[LastWrite], isl.Map]"
+"""All of them, and the reads that nothing was written before."""
 Sources: TypeAlias = "Sequence[LastWrite]"
 
 

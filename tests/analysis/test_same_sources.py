@@ -1,0 +1,76 @@
+"""Elements that lie elsewhere: every read has the write that it had, or the two are not taken for the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+from loopir.analysis.dataflow.same_sources import same_sources
+from loopir.analysis.dataflow.value_flow import Flow
+from loopir.analysis.presburger.solver import ALGEBRA, question
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
+
+PROGRAM = """
+def f(n: "size", A: "float32[n + 9]", B: "out float32[n]"):
+    with alloc("float32[{rows}]") as T:
+        for i in range({first}):
+            T[{i}] = A[i]
+        for j in range(n):
+            {write}
+            B[j] = T[{low}] + T[{high}]
+"""
+WRITES = {
+    "once": "T[{next}] = A[j + {reach}]",
+    "twice": "T[{next}] = A[j]\n            T[{next}] = A[j + {reach}]",
+    "as a sum": "for k in range(3):\n                T[{next}] = sum(A[j + k], over=k, init=0.0)",
+}
+
+
+def program(rows: str, ring: int | None, reach: int, low: int, write: str = "once") -> lp.Func:
+    """Rows of T, `reach` of them made before, two of which are read at a time; in a ring, if one is given."""
+
+    def at(row: str) -> str:
+        return row if ring is None else f"({row}) % {ring}"
+
+    names = {"next": at(f"j + {reach}"), "reach": reach}
+    return lp.parse(
+        PROGRAM.format(rows=rows, first=reach, i=at("i"), low=at(f"j + {low}"), high=at(f"j + {reach}"),
+                       write=WRITES[write].format(**names))
+    )  # fmt: skip
+
+
+def same(before: lp.Func, after: lp.Func) -> bool:
+    with question(times=ALGEBRA):
+        return same_sources(Flow(before, "F"), Flow(after, "G"))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 4), st.data(), st.sampled_from(sorted(WRITES)))
+def test_a_ring_has_the_same_sources_where_no_row_is_lost_before_its_last_read(
+    reach: int, data: st.DataObject, write: str
+) -> None:
+    low, ring = data.draw(st.integers(0, reach)), data.draw(st.integers(1, 6))
+    before, after = program("n + 9", None, reach, low, write), program(str(ring), ring, reach, low, write)
+    assert same(before, after) == (ring > reach - low)
+    if ring > reach - low:
+        assert first_violation(before, after, small_sizes(before)) is None
+
+
+def test_a_ring_that_is_smaller_than_its_buffer_is_left_by_no_access() -> None:
+    assert not same(program("n + 9", None, 2, 0), program("2", 3, 2, 0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("A[j + 2]", "A[j + 1]"),  # another element of what is given
+        ("B[j] =", "B[n - 1 - j] ="),  # results lie elsewhere
+        ("+ T", "* T"),
+        ("for j in range(n)", "for j in range(n - 1)"),
+    ],
+)
+def test_what_differs_in_more_than_places_is_not_looked_into(old: str, new: str) -> None:
+    before, after = program("n + 9", None, 2, 0), lp.text(program("3", 3, 2, 0))
+    assert old in after
+    assert not same(before, lp.parse(after.replace(old, new)))
