@@ -294,3 +294,19 @@ def f(a: "float32[64, 4]", b: "float32[64]", out: "out float32[64, 8]"):
     x = lp.placeholder((64,), "float32", name="x")
     relu = lp.Schedule(lp.where(x > 0.0, x * 2.0, 0.0)).split("i", 8).vectorize("i_i").build("llvm")
     assert "freeze" not in relu.source
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "float16", "uint8"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_lanes_gather_words_at_places_that_memory_gives(dtype: str, masked: bool) -> None:
+    guard = "            if i * 8 + j < 13:\n    " if masked else ""
+    source = (
+        f'def f(k: "int64[16]", x: "{dtype}[5]", y: "out {dtype}[16]"):\n'
+        f"    for o in range(16):\n        y[o] = {dtype}(0)\n"
+        f"    for i in range(2):\n        for j in vectorize(8):\n{guard}"
+        "            y[i * 8 + j] = x[min(max(k[i * 8 + j], 0), 4)]\n"
+    )
+    x = np.arange(1, 6).astype(dtype)
+    check(source, np.array([0, 4, -9, 99, *range(5), 3, 1, 2, 1 << 40, -(1 << 62), 7, 3]), x)
+    at_once = "masked.gather" in source_of(lp.parse(source))
+    assert at_once == (dtype in ("float32", "int32") or (masked and dtype == "float64"))

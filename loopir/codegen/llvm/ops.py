@@ -27,7 +27,9 @@ from loopir.codegen.llvm.ir_text import (
     constant,
     integer,
     like,
+    listed,
     poison,
+    vector,
     zero,
 )
 from loopir.errors import LowerError
@@ -221,6 +223,17 @@ def any_true(b: Builder, test: Operand) -> Operand:
 def masked_load(b: Builder, address: Operand, kind: Type, align: int, mask: Operand) -> Operand:
     fn = b.module.declared(f"llvm.masked.load.{kind.short}.p0", kind, [POINTER, I32, mask.type, kind])
     return b.call(fn, [address, constant(I32, align), mask, zero(kind)])
+
+
+def masked_gather(b: Builder, base: Operand, at: Operand, kind: Type, align: int, mask: Operand | None) -> Operand:
+    """The elements of `kind` at the offsets `at` from `base`, in the lanes of `mask`, or in all; 0 in others."""
+    addresses = vector(POINTER, kind.count)
+    found = b.made(addresses, f"getelementptr {kind.scalar.text}, {base.typed}, {at.typed}")
+    mask = listed(vector(I1, kind.count), [1] * kind.count) if mask is None else mask
+    fn = b.module.declared(
+        f"llvm.masked.gather.{kind.short}.{addresses.short}", kind, [addresses, I32, mask.type, kind]
+    )
+    return b.call(fn, [found, constant(I32, align), mask, zero(kind)])
 
 
 def masked_store(b: Builder, value: Operand, address: Operand, align: int, mask: Operand) -> None:

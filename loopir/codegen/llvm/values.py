@@ -270,7 +270,7 @@ class Values:
         elif self.mask is not None and (offsets := self.lane_offsets(ix, MAX_SHUFFLE_DISTANCE)):
             raw = self.picked_masked(b, self.address(b, ix, wide=True), offsets, self.mask)
         else:
-            raw = self.gather(b, self.spread(self.index(ix)))
+            raw = self.gather(b, self.spread(self.index(ix)), anywhere=stride is None)
         return raw
 
     def lane_offsets(self, ix: Index, spread: int = 1) -> list[int]:
@@ -389,7 +389,17 @@ class Values:
             with self.b.if_then(self.b.extract_element(self.mask, n)):
                 yield
 
-    def gather(self, b: Buffer, at: Operand) -> Operand:
+    def gather(self, b: Buffer, at: Operand, *, anywhere: bool) -> Operand:
+        """The elements at the offsets `at`: words of memory that lie anywhere by one instruction, double words where
+        lanes are masked. What is in registers is to stay there."""
+        assert self.lanes is not None
+        if anywhere and b.scope == "global" and (b.dtype.bytes == 4 or (b.dtype.bytes == 8 and self.mask is not None)):
+            wide = vector(ops.memory_type(b.dtype), self.lanes.width)
+            return ops.masked_gather(self.b, self.pointers[b.name], at, wide, b.dtype.bytes, self.mask)
+        return self.lane_by_lane(b, at)
+
+    def lane_by_lane(self, b: Buffer, at: Operand) -> Operand:
+        """The elements at the offsets `at`, one after the other."""
         assert self.lanes is not None
         kind = ops.memory_type(b.dtype)
         out: Operand = zero(vector(kind, self.lanes.width))
