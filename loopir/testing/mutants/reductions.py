@@ -67,7 +67,7 @@ REDUCTIONS = family(
     ),
     Mutant(
         "guards of others", "pad drops guards that others stand under, too",
-        "schedule.primitives.memory.pad:_own_guards", "len([*leaf_paths((s,))]) == 1", "True",
+        "schedule.primitives.memory.pad:_guards_one", "len([*leaf_paths((s,))]) == 1", "True",
         steps("pad", programs=guarded(plain=False), most=1),
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,6 +141,33 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
                         S[i] = sum(X[k], over=k, init=0.0)
     refuses: pad("S", value=1.0)  # there is no guard around S
     """
+    place = _place_of(func, stage)
+    dropped = _guards(place, {find_loop(func, x).var for x in loops})
+    filled = None if loops else (_filled_copy if dropped else _unselected)(func, place, value)
+    if filled is not None:
+        return simplify_func(filled)
+    _require_guards(place, dropped, loops)
+    copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
+    new = _unguarded(func, place, dropped)
+    if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
+        return simplify_func(new)
+    there = _known_at(new, place.stmt)
+    _require_harmless(new, place, there, copies, dropped)
+    over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
+    free = [c for c in dropped if not free_vars(c) & over]
+    if free and not _guarded_alike(func, place, free, there.here):
+        _require_unseen(func, place, free)
+    for c in (c for c in dropped if c not in free):
+        _require_identity(place, c, there.here, copies, value)
+    held = _begun_by(func, place.stmt) if free else {}
+    new = _fill_copies(new, copies | held, value)
+    if held:
+        _require_begun(new, place.stmt)
+    return simplify_func(new)
+
+
+def _place_of(func: Func, stage: str) -> StmtPath:
+    """The one statement of `stage`; refused where it is several, or an instruction."""
     place, *more = find_stage(func, stage)
     if more:
         raise ScheduleError(
@@ -149,41 +176,38 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         )
     if any(isinstance(s, InstrRegion) for s in place.around):
         raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
-    named = {find_loop(func, x).var for x in loops}
-    dropped = _guards(place, named)
-    if not dropped and not loops and (filled := _unselected(func, place, value)) is not None:
-        return simplify_func(filled)
-    if not dropped:
-        about = f" that speaks of {join_names(loops)}" if loops else ""
+    return place
+
+
+def _require_guards(place: StmtPath, guards: Sequence[Cond], loops: Sequence[str]) -> None:
+    """Refuse if there are no `guards` to drop."""
+    about = f" that speaks of {join_names(loops)}" if loops else ""
+    if not guards:
         raise ScheduleError(
             f"there is no guard around {place.stmt.label}{about}", suggestion='split with tail="guard" makes one'
         )
-    if not loops and (filled := _filled_copy(func, place, value)) is not None:
-        return simplify_func(filled)
-    copies = {b.name: _copy(func, b) for b in _sources(place.stmt)}
-    new = _unguarded(func, place, dropped)
-    if not (dropped := [c for c in dropped if _may_fail(new, place.stmt.label, c)]):
-        return simplify_func(new)
-    there = next(k for s, k in statements_known(new.body, Known.top(new)) if s is place.stmt)
-    known = there.here
+
+
+def _begun_by(func: Func, stmt: Store | Reduce) -> dict[str, _Copy | None]:
+    """How the buffers are filled that `stmt` goes on folding into; none if it starts by itself."""
+    goes_on = isinstance(stmt, Reduce) and stmt.init is None
+    return {b.name: _copy(func, b, stmt) for b in stmt.buffers} if goes_on else {}
+
+
+def _known_at(func: Func, stmt: Stmt) -> Known:
+    """What is known where `stmt` stands in `func`."""
+    return next(k for s, k in statements_known(func.body, Known.top(func)) if s is stmt)
+
+
+def _require_harmless(
+    new: Func, place: StmtPath, there: Known, copies: Mapping[str, _Copy | None], dropped: Sequence[Cond]
+) -> None:
+    """Refuse if the stage, without its guards in `new`, may read outside of memory, or what nothing has written, or if
+    iterations of a concurrent loop around it may clash."""
     _require_inside(place.stmt, there)
     _require_held(new, place.stmt, copies)
     _require_copied(new, place.stmt, copies, dropped)
     _require_apart(new, place)
-    over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
-    around = next((x for x in reversed(place.around) if isinstance(x, Loop) and len([*leaf_paths((x,))]) > 1), None)
-    free = [c for c in dropped if not free_vars(c) & over]
-    if free and not _guarded_alike(func, place, free, known):
-        _require_unseen(func, place, free)
-    for c in dropped:
-        if free_vars(c) & over:
-            _require_identity(place.stmt, c, known, copies, value, around)
-    goes_on = isinstance(place.stmt, Reduce) and place.stmt.init is None
-    held = {b.name: _copy(func, b, place.stmt) for b in place.stmt.buffers} if free and goes_on else {}
-    new = _fill_copies(new, copies | held, value)
-    if held:
-        _require_begun(new, place.stmt)
-    return simplify_func(new)
 
 
 # ---------------------------------------------------------------- what is dropped, and from what it reads
@@ -191,14 +215,23 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
 
 def _guards(place: StmtPath, loops: set[str]) -> list[Cond]:
     """The conditions around the stage, and nothing else, that speak of `loops`, if any are named."""
-    terms = (c for s in _own_guards(place) for c in conjuncts(s.cond))
-    return [c for c in terms if is_affine_visible(c) and (not loops or free_vars(c) & loops)]
+    return [c for c in _visible_terms(s.cond for s in _own_guards(place)) if not loops or free_vars(c) & loops]
+
+
+def _visible_terms(conds: Iterable[Cond]) -> list[Cond]:
+    """The terms of `conds` that analysis sees."""
+    return [t for c in conds for t in conjuncts(c) if is_affine_visible(t)]
 
 
 def _own_guards(place: StmtPath) -> list[If]:
     """The guards around the stage, and nothing else."""
     guards = ((s, n) for s, n in zip(place.around, place.path[1:], strict=True) if isinstance(s, If))
-    return [s for s, n in guards if not s.orelse and len([*leaf_paths((s,))]) == 1 and n < len(s.then)]
+    return [s for s, n in guards if _guards_one(s) and n < len(s.then)]
+
+
+def _guards_one(s: If) -> bool:
+    """Whether one statement is in `s`, and nothing runs where it does not hold."""
+    return not s.orelse and len([*leaf_paths((s,))]) == 1
 
 
 def _may_fail(new: Func, label: str, guard: Cond) -> bool:
@@ -208,17 +241,15 @@ def _may_fail(new: Func, label: str, guard: Cond) -> bool:
 
 
 def _fails(new: Func, s: Statement, guard: Cond) -> bool:
-    if s.init:  # which stands in fewer loops, and needs none that it folds over
-        system, names = instance_of(new, s, None)
-        system.require(Not(guard), "s", names)
-        return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
-    facts = Facts.at(new, s.place.stmt)
-    if simplify_cond(guard, facts.known) == TRUE:
-        return False
-    if isinstance(guard, Cmp) and not s.maybe and all(isinstance(c, Cmp) and c.op in ORDERS for c in (*s.conds, guard)):
-        known = facts.place.here  # all of it says when the stage runs, so that its examples are instances
-        if refuted_by_sample(poly_add(poly(guard.b - guard.a, known), {(): -1} if guard.op == "<" else {}), known):
-            return True
+    if not s.init:  # which stands in fewer loops, and needs none that it folds over
+        facts = Facts.at(new, s.place.stmt)
+        if simplify_cond(guard, facts.known) == TRUE:
+            return False
+        ordered = not s.maybe and all(isinstance(c, Cmp) and c.op in ORDERS for c in (*s.conds, guard))
+        if isinstance(guard, Cmp) and ordered:
+            known = facts.place.here  # all of it says when the stage runs, so that its examples are instances
+            if refuted_by_sample(poly_add(poly(guard.b - guard.a, known), {(): -1} if guard.op == "<" else {}), known):
+                return True
     system, names = instance_of(new, s, None)
     system.require(Not(guard), "s", names)
     return system.possible([*(f"{SIZE}{n}" for n in new.sizes), *(f"s.{v}" for v in s.dims)], ())
@@ -253,30 +284,40 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
     `fold` goes on with what is there, and is left aside.
     """
     writers = [p for p in leaf_paths_of(func) if b in p.stmt.buffers and p.stmt is not fold]
-    if len(writers) != 1:
+    depth = _depth_of_alloc(writers[0], b) if len(writers) == 1 else None
+    if depth is None or not isinstance((place := writers[0]).stmt, Store):
         return None
-    (place,) = writers
-    store, held, empty = place.stmt, TRUE, None
-    depth = next((n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer == b), None)
-    if depth is None:
-        return None
-    inside = place.around[depth + 1 :]
+    store, inside = place.stmt, place.around[depth + 1 :]
     guards = tuple(s for s in inside if isinstance(s, If))
-    match store:
-        case Store(value=Select(c, v, Const() as otherwise)) if not guards or _is_copied(v):  # it is padded
-            held, empty = c, otherwise
-        case Store() if b.name not in loaded_buffers(store):
-            pass
-        case _:
-            return None
-    loops = {s.var: s for s in inside if isinstance(s, Loop)}
-    facts = Facts.at(func, place.around[depth])
+    padded = _padding(store.value, guards)
+    if padded is None and b.name in loaded_buffers(store):
+        return None
+    held, empty = padded or (TRUE, None)
+    whole = _fills(store, b, inside, Facts.at(func, place.around[depth]))
+    plain = all(_guards_one(g) and is_affine_visible(g.cond) for g in guards)
+    return _Copy(store, conj(held, *(g.cond for g in guards)), guards, empty) if whole and plain else None
+
+
+def _padding(v: Value, guards: Sequence[If]) -> tuple[Cond, Const] | None:
+    """Where a copy that is padded holds something of its own, and what elsewhere; None if `v` is not padded."""
+    if isinstance(v, Select) and isinstance(v.b, Const) and (not guards or _is_copied(v.a)):
+        return v.cond, v.b
+    return None
+
+
+def _depth_of_alloc(place: StmtPath, b: Buffer) -> int | None:
+    """How many statements there are around the allocation of `b` around `place`; None if it is no such one."""
+    return next((n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer == b), None)
+
+
+def _fills(store: Store, b: Buffer, inside: Sequence[Stmt], facts: Facts) -> bool:
+    """Whether each loop `inside` counts a dimension of `b`, by which `store` finds its elements; all others are 1."""
+    counting = {x.var: x for x in inside if isinstance(x, Loop)}
     for ix, size in zip(store.at, b.shape, strict=True):
-        loop = loops.pop(ix.name, None) if isinstance(ix, Var) else None
+        loop = counting.pop(ix.name, None) if isinstance(ix, Var) else None
         if not (loop is not None and facts.equal(loop.extent, size)) and not (ix == Int(0) and size == Int(1)):
-            return None
-    plain = all(not g.orelse and len([*leaf_paths((g,))]) == 1 and is_affine_visible(g.cond) for g in guards)
-    return None if loops or not plain else _Copy(store, conj(held, *(g.cond for g in guards)), guards, empty)
+            return False
+    return not counting
 
 
 def _is_copied(v: Value) -> bool:
@@ -448,21 +489,25 @@ def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: 
     controls = (s.extent if isinstance(s, Loop) else s.cond for s in statements(func.body) if isinstance(s, Loop | If))
     if names & {a.buffer.name for a in func.args} or any(names & loaded_buffers(c) for c in controls):
         return False
-    for p in leaf_paths_of(func):
-        start = next((n for n, s in enumerate(p.around) if isinstance(s, Alloc) and s.buffer.name in names), 0)
-        own = {s.var for s in p.around[start:] if isinstance(s, Loop)}
-        terms = [t for c, held in p.conds() if held for t in conjuncts(c) if is_affine_visible(t)]
-        found = [n.at for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name in names]
-        for at in (*found, *((p.stmt.at,) if names & {b.name for b in p.stmt.buffers} else ())):
-            other = {v: f"{v}'" for v in own}  # another instance, where it is the stage itself
-            there = {v: Var(name) for v, name in other.items()}
-            moved = (
-                _shift_term(substitute(t, there), [substitute(x, there) for x in at], place.stmt.at) for t in terms
-            )
-            test = conj(*(t for t in moved if not free_vars(t) & {*other.values()}))
-            if any(simplify_cond(test, known.given(Not(c))) != FALSE for c in dropped):
-                return False
-    return True
+    tests = (t for p in leaf_paths_of(func) for t in _element_guards(p, names, place.stmt.at))
+    return not any(simplify_cond(test, known.given(Not(c))) != FALSE for test in tests for c in dropped)
+
+
+def _element_guards(p: StmtPath, names: set[str], to: Sequence[Index]) -> Iterator[Cond]:
+    """Of each element of the buffers `names` that `p` touches, what its guards say where that is the element `to`."""
+    start = next((n for n, s in enumerate(p.around) if isinstance(s, Alloc) and s.buffer.name in names), 0)
+    own = (s.var for s in p.around[start:] if isinstance(s, Loop))
+    there = {v: Var(f"{v}'") for v in own}  # another instance, where it is the stage itself
+    terms = [substitute(t, there) for t in _visible_terms(c for c, held in p.conds() if held)]
+    for at in _elements_of(p.stmt, names):
+        moved = [_shift_term(t, [substitute(x, there) for x in at], to) for t in terms]
+        yield conj(*(t for t in moved if not free_vars(t) & {x.name for x in there.values()}))
+
+
+def _elements_of(stmt: Store | Reduce, names: set[str]) -> list[tuple[Index, ...]]:
+    """The elements of the buffers `names` that `stmt` touches."""
+    found = [n.at for n in nodes(stmt) if isinstance(n, Load) and n.buffer.name in names]
+    return [*found, stmt.at] if names & {b.name for b in stmt.buffers} else found
 
 
 def _shift_term(term: Cond, at: Sequence[Index], to: Sequence[Index]) -> Cond:
@@ -513,8 +558,7 @@ def _require_begun(new: Func, stmt: Store | Reduce) -> None:
     every = statements_of(new)
     (fold,) = (s for s in every if s.label == stmt.label)
     for a in (a for a in fold.accesses if a.fold and not a.write):
-        alloc = next(s for s in fold.place.around if isinstance(s, Alloc) and s.buffer.name == a.buffer)
-        around = [s.var for s in path_to(new, alloc) if isinstance(s, Loop)]
+        around = _loops_around_alloc(new, fold.place, a.buffer)
         made = ((s, b) for s in every for b in s.accesses if b.buffer == a.buffer and b.write and not b.fold)
         if not any(is_written_before(new, (fold, a), one, around) for one in made):
             raise ScheduleError(
@@ -536,16 +580,12 @@ def _add_complement(func: Func, place: StmtPath, first: Stmt, dropped: Sequence[
 
 
 def _require_identity(
-    stmt: Store | Reduce,
-    cond: Cond,
-    known: Context,
-    copies: Mapping[str, _Copy | None],
-    value: float,
-    around: Loop | None,
+    place: StmtPath, cond: Cond, known: Context, copies: Mapping[str, _Copy | None], value: float
 ) -> None:
-    """Refuse unless the stage, in loop `around`, folds the identity where `cond` does not hold."""
+    """Refuse unless the stage folds the identity where `cond` does not hold."""
+    stmt, here = place.stmt, known.given(Not(cond))
     assert isinstance(stmt, Reduce)
-    here = known.given(Not(cond))
+    around = next((x for x in reversed(place.around) if isinstance(x, Loop) and len([*leaf_paths((x,))]) > 1), None)
     filled = tuple(_shown(v, here, copies, value) for v in stmt.values)
     if around is not None and filled != stmt.values and always_folds(stmt, around, filled, here):
         return
@@ -635,9 +675,8 @@ def _filled_copy(func: Func, place: StmtPath, value: float) -> Func | None:
     if copy is None or copy.empty is not None:
         return None
     unguarded = _unguarded(func, place, _guards(place, set()))
-    there = next(k for s, k in statements_known(unguarded.body, Known.top(unguarded)) if s is store)
     try:
-        _require_inside(store, there)
+        _require_inside(store, _known_at(unguarded, store))
     except ScheduleError:
         return _fill_copies(func, {copy.store.buffer.name: copy}, value)
     return None
