@@ -74,7 +74,7 @@ def f(n: "size", a: "float32[n, 8]", c: "out float32[n]"):
 
 def test_of_several_statements_one_is_to_be_named() -> None:
     f = parse('def f(c: "out float32[2]"):\n    c[0]: "one" = 1.0\n    c[1]: "two" = 1.0')
-    with pytest.raises(ScheduleError, match="stage 'c' has several statements: 'one' and 'two'"):
+    with pytest.raises(ScheduleError, match="'c' is several statements: one and two"):
         fold_into_reduce(f, "c")
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import AXES, Buffer, Func, Loop
+from loopir.ir.grammar import AXES, Buffer, Func, InstrRegion, Loop
 from loopir.ir.traverse.walk import (
     StmtPath,
     allocated_buffers,
@@ -96,6 +96,20 @@ def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[StmtPa
         reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {join_names(labels)}"
         raise ScheduleError(reason, loop=asked, suggestion=close_names(stage, labels))
     return found
+
+
+def find_statement(func: Func, stage: str, asked: str | None = None, *, instead: str | None = None) -> StmtPath:
+    """The only statement of `stage`; refused where it is several, or, with what to do `instead`, where an instruction
+    does it."""
+    place, *more = find_stage(func, stage)
+    if more:
+        labels = join_names(p.stmt.label for p in (place, *more))
+        raise ScheduleError(
+            f"{stage!r} is several statements: {labels}; name one", loop=asked, suggestion=f"one of {labels}"
+        )
+    if instead is not None and any(isinstance(s, InstrRegion) for s in place.around):
+        raise ScheduleError(f"{place.stmt.label} is one instruction", loop=asked, suggestion=instead)
+    return place
 
 
 def find_buffer(func: Func, name: str) -> Buffer:

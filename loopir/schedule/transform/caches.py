@@ -30,7 +30,6 @@ from loopir.ir.grammar import (
     FloorDiv,
     Func,
     Index,
-    InstrRegion,
     Int,
     Load,
     Loop,
@@ -65,7 +64,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.facts import known_at
-from loopir.schedule.core.find import find_loop, find_stage, join_names
+from loopir.schedule.core.find import find_loop, find_statement, join_names
 from loopir.schedule.core.naming import free_name
 from loopir.schedule.legality.effects import reads, writes
 from loopir.schedule.legality.loop_kinds import require_lanes_apart, require_loop_kinds_with
@@ -140,8 +139,8 @@ def find_site(
     named = (stages,) if isinstance(stages, str) else stages
     if not named:
         raise ScheduleError("no stage is named", suggestion="the label of a stage")
-    found = {p.stmt.label: p for name in named for p in (_only(func, name),)}
-    places = tuple(found.values())
+    asked = [find_statement(func, name, instead="make the copy before tensorize") for name in named]
+    places = tuple({p.stmt.label: p for p in asked}.values())
     start = max(_copy_depth(func, p, at, buffers) for p in places)
     whole: list[tuple[Stmt, ...]] = [(*p.around, p.stmt) for p in places]
     depth = start
@@ -149,24 +148,14 @@ def find_site(
         depth += 1
     body = _body(func, whole[0][:depth])
     if any(w[:depth] != whole[0][:depth] for w in whole):
+        labels = join_names(p.stmt.label for p in places)
         raise ScheduleError(
-            f"not all of {join_names(found)} stand in the allocation of {join_names(buffers or ())}",
+            f"not all of {labels} stand in the allocation of {join_names(buffers or ())}",
             suggestion="stages in one list of statements, or a copy for each",
         )
     here = [next(n for n, s in enumerate(body) if s is w[depth]) for w in whole]
     nests = body[min(here) : max(here) + 1]
     return CacheSite(func, places, whole[0][:depth], nests, known_at(func, nests[0]))
-
-
-def _only(func: Func, stage: str) -> StmtPath:
-    """The one statement of `stage`, which is no part of an instruction."""
-    place, *more = find_stage(func, stage)
-    if more:
-        labels = join_names(p.stmt.label for p in (place, *more))
-        raise ScheduleError(f"{stage!r} is several statements: {labels}; name one", suggestion=f"one of {labels}")
-    if any(isinstance(s, InstrRegion) for s in place.around):
-        raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="make the copy before tensorize")
-    return place
 
 
 def _copy_depth(func: Func, place: StmtPath, at: str | None, buffers: Iterable[str] | None) -> int:

@@ -57,7 +57,7 @@ from loopir.ir.traverse.walk import (
     replace_block,
     stored_buffers,
 )
-from loopir.schedule.core.find import find_loop, find_stage, join_names
+from loopir.schedule.core.find import find_loop, find_stage, find_statement, join_names
 from loopir.schedule.legality.effects import allocates, reads
 from loopir.schedule.legality.loop_kinds import require_loop_kinds, require_outside_lanes
 from loopir.schedule.legality.refusal import refusal
@@ -136,11 +136,7 @@ def position(body: Body, stmt: Stmt) -> int:
 
 def find_move(func: Func, stage: str, loop: str) -> Move:
     """`stage` and `loop`, looked up; ScheduleError if the stage is not one statement beside the loop's nest."""
-    place, *more = find_stage(func, stage)
-    labels = [p.stmt.label for p in (place, *more)]
-    if more:
-        raise ScheduleError(f"{stage!r} is several statements: {join_names(labels)}", loop=loop, suggestion="name one")
-    target = find_loop(func, loop)
+    place, target = find_statement(func, stage, loop), find_loop(func, loop)
     mine, other = (*place.around, place.stmt), path_to(func, target)
     if any(isinstance(s, InstrRegion) for s in (*mine, *other)):
         raise ScheduleError(
@@ -148,7 +144,7 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
         )
     if any(s is target for s in mine):
         raise ScheduleError(
-            f"{labels[0]} stands inside {target.var!r} already",
+            f"{place.stmt.label} stands inside {target.var!r} already",
             loop=loop,
             suggestion="a loop that it does not stand in; reorder, distribute or compute_root move it out of its own",
         )
@@ -158,7 +154,7 @@ def find_move(func: Func, stage: str, loop: str) -> Move:
     level = next((b for b in lists if any(s is mine[depth] for s in b) and any(s is other[depth] for s in b)), None)
     if level is None:
         raise ScheduleError(
-            f"{labels[0]} and {target.var!r} stand on two sides of a condition",
+            f"{place.stmt.label} and {target.var!r} stand on two sides of a condition",
             loop=loop,
             suggestion="specialize or peel the loop around the condition first",
         )

@@ -30,7 +30,6 @@ from loopir.ir.grammar import (
     Func,
     If,
     Index,
-    InstrRegion,
     Int,
     Load,
     Loop,
@@ -62,7 +61,7 @@ from loopir.ir.traverse.walk import (
     substitute,
 )
 from loopir.schedule.core.facts import Facts
-from loopir.schedule.core.find import find_loop, find_stage, join_names
+from loopir.schedule.core.find import find_loop, find_statement, join_names
 from loopir.schedule.legality.loop_kinds import IN_ORDER, require_lanes_apart
 from loopir.schedule.schedule import primitive
 
@@ -141,7 +140,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
                         S[i] = sum(X[k], over=k, init=0.0)
     refuses: pad("S", value=1.0)  # there is no guard around S
     """
-    place = _place_of(func, stage)
+    place = find_statement(func, stage, instead="pad before tensorize")
     dropped = _guards(place, {find_loop(func, x).var for x in loops})
     filled = None if loops else (_filled_copy if dropped else _unselected)(func, place, value)
     if filled is not None:
@@ -164,19 +163,6 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
     if held:
         _require_begun(new, place.stmt)
     return simplify_func(new)
-
-
-def _place_of(func: Func, stage: str) -> StmtPath:
-    """The one statement of `stage`; refused where it is several, or an instruction."""
-    place, *more = find_stage(func, stage)
-    if more:
-        raise ScheduleError(
-            f"{stage!r} is several statements: {join_names(p.stmt.label for p in (place, *more))}; name one",
-            suggestion="name one of these",
-        )
-    if any(isinstance(s, InstrRegion) for s in place.around):
-        raise ScheduleError(f"{place.stmt.label} is one instruction", suggestion="pad before tensorize")
-    return place
 
 
 def _require_guards(place: StmtPath, guards: Sequence[Cond], loops: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from loopir.ir.traverse.walk import (
     substitute,
 )
 from loopir.schedule.core.facts import known_at
-from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.core.find import find_statement, join_names
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.siblings import body_with, extend_lifetime, open_allocs_before
@@ -71,7 +71,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
     refuses: compute_once("E", "T")  # A, of E or what it is computed from, is written before T has read it
     refuses: compute_once("E", "A")  # A computes nothing as E does
     """
-    given, taker = _only(func, stage), _only(func, reader)
+    given, taker = find_statement(func, stage), find_statement(func, reader)
     store, nest = _plain_store(given)
     other = _nest_of(func, nest, taker)
     labels = [p.stmt.label for p in leaf_paths_of(func)]
@@ -84,14 +84,6 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
         func = new
     func = extend_lifetime(func, store.buffer.name, taker.stmt)
     return replace_stmt(func, taker.stmt, _reading(func, store, nest, taker, other))
-
-
-def _only(func: Func, stage: str) -> StmtPath:
-    place, *more = find_stage(func, stage)
-    if more:
-        labels = join_names(p.stmt.label for p in (place, *more))
-        raise ScheduleError(f"{stage!r} is several statements: {labels}; name one", suggestion=f"one of {labels}")
-    return place
 
 
 def _plain_store(given: StmtPath) -> tuple[Store, Loop]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func, Index, Loop, Var
 from loopir.ir.traverse.walk import leaf_paths
-from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.core.find import find_statement, join_names
 from loopir.schedule.core.naming import new_names
 from loopir.schedule.legality.refusal import refusal_inside
 from loopir.schedule.primitives.loops.distribute import distribute
@@ -50,13 +50,8 @@ def compute_root(func: Func, stage: str) -> Func:
                 B[i] = A[i]
     refuses: compute_root("B")  # B has a nest of its own
     """
-    place, *more = find_stage(func, stage)
+    place = find_statement(func, stage)
     label = place.stmt.label
-    if more:
-        raise ScheduleError(
-            f"{stage!r} is several statements: {join_names(p.stmt.label for p in (place, *more))}",
-            suggestion="name one of these",
-        )
     shared = [x for x in place.loops if len(_labels(x)) > 1]
     if not shared:
         raise ScheduleError(f"{label} has a nest of its own", suggestion=f"leave {label} where it is")

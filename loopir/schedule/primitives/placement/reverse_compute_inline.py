@@ -38,7 +38,7 @@ from loopir.ir.traverse.walk import (
     substitute,
 )
 from loopir.schedule.core.facts import known_at
-from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.core.find import find_stage, find_statement, join_names
 from loopir.schedule.legality.refusal import side_in_loops_of, witness_in_loops_of
 from loopir.schedule.primitives.placement.compute_inline import compute_inline, inlined_but, read_inline, stored_inline
 from loopir.schedule.primitives.placement.reverse_compute_at import furthest_first, placed
@@ -101,12 +101,7 @@ def reverse_compute_inline(func: Func, stage: str) -> Func:
                     B[j] = maximum(S[j], 0.0)
     refuses: reverse_compute_inline("B")  # S is a reduction, and has its value only when all of it is folded in
     """
-    place, *more = find_stage(func, stage)
-    if more:
-        raise ScheduleError(
-            f"{stage!r} is several statements: {join_names(p.stmt.label for p in (place, *more))}",
-            suggestion="name one of these",
-        )
+    place = find_statement(func, stage)
     consumer = place.stmt
     maker = _maker(func, consumer)
     label = maker.stmt.label

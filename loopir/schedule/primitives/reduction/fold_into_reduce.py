@@ -10,7 +10,7 @@ from loopir.ir.grammar import Alloc, Func, Load, Loop, Monoid, Op, Reduce, Store
 from loopir.ir.ops import MONOIDS, REGISTRY, Intrinsic
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import StmtPath, free_vars, replace, replace_stmt
-from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.core.find import find_statement, join_names
 from loopir.schedule.schedule import primitive
 
 Terms = list[tuple[bool, Value]]
@@ -59,10 +59,7 @@ def fold_into_reduce(func: Func, stage: str) -> Func:
                 D[i] = M[0] + A[i]
     refuses: fold_into_reduce("D")  # D does not update D[i]
     """
-    place, *others = find_stage(func, stage)
-    if others:
-        labels = join_names(repr(p.stmt.label) for p in (place, *others))
-        raise ScheduleError(f"stage {stage!r} has several statements: {labels}", suggestion="name one of them")
+    place = find_statement(func, stage)
     s = place.stmt
     over = _unseen_loops(place)
     if isinstance(s, Store):
