@@ -104,6 +104,14 @@ def contraction(
     return Contraction(stage, batch, row, found.column, k, one, other, out.dtype.bytes)
 
 
+def require_contraction(s: lp.Schedule, stage: str) -> Contraction:
+    """As `contraction`; ScheduleError if `stage` is none."""
+    c = contraction(s, stage)
+    if c is None:
+        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    return c
+
+
 @dataclass(frozen=True)
 class Sides:
     """The two reads of a fold, the loops that one of them alone speaks of, and that one of these, of the right one,
@@ -172,9 +180,7 @@ def matmul_gpu(
     `vector` elements at once; a thread takes its rows and columns from there to registers. Unless told, tiles are
     as large as registers allow where there are enough of them for a whole GPU.
     """
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    c = require_contraction(s, stage)
     lengths = [extent(s, x) for x in (c.row, c.column)]
     large = all(n is not None and n >= LARGE_MATRIX for n in lengths)
     block, part = block or (128 if large else 64), part or (8 if large else 4)

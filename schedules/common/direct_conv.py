@@ -13,7 +13,7 @@ import loopir as lp
 
 from .knobs import Knob, octaves
 from .nest_queries import extent, fused, if_legal, reads_of, result_of, spatial_loops
-from .products import filled, followed, pooled, product
+from .products import filled, followed, pooled, require_product
 
 ROWS = 4
 """Rows of the output for which the borders of the input are filled up at once, on a CPU."""
@@ -33,9 +33,7 @@ def direct_cpu(
     A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them.
     """
     s, stage, out = followed(s, stage)
-    p = product(s, stage)
-    if p is None:
-        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    p = require_product(s, stage)
     pool = pooled(s, out)
     s = s if pool is None else in_strips(s, pool, out)
     bytes_, count = lp.vector_unit()
@@ -109,9 +107,7 @@ def direct_gpu(
     rows. `depth` steps of the last folded loop at a time are brought near.
     """
     s, stage, out = followed(s, stage)
-    p = product(s, stage)
-    if p is None:
-        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    p = require_product(s, stage)
     pool = pooled(s, out)
     last = out if pool is None else pool
     folds = s.reduced(last)

@@ -49,6 +49,14 @@ def product(s: lp.Schedule, stage: str) -> Product | None:
     return Product(tuple(spatial_loops(s, stage)), over, one, other, found.column)
 
 
+def require_product(s: lp.Schedule, stage: str) -> Product:
+    """As `product`; ScheduleError if `stage` is none."""
+    p = product(s, stage)
+    if p is None:
+        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    return p
+
+
 def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:
     """Whether `stage` is a product over several loops, of matrices that are not known to be smaller than `least`."""
     for loop in free_loops(s, stage) if s.reduced(stage) else ():

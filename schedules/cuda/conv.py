@@ -16,7 +16,7 @@ import loopir as lp
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, reads_of, result_of
 from ..common.operands import own_part
-from ..common.products import Product, Side, filled, followed, product
+from ..common.products import Product, Side, filled, followed, product, require_product
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .cheapest import cheapest
 from .elementwise import by_element, elementwise
@@ -39,9 +39,7 @@ def as_matmul(
     run along the folded loop where the operand's elements do, unless they are to go `across` it. Of the folded loops
     `last` is the innermost one, or that along which an operand runs.
     """
-    p = product(s, stage)
-    if p is None:
-        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    p = require_product(s, stage)
     runs = _runs(p)
     buffer = result_of(s, stage)
     groups = len(p.free) - len(s.buffer(buffer).shape)  # loops more than dimensions: one that was cut
@@ -314,9 +312,7 @@ def conv_simt(
     the folded loop is cut in as many, whose sums are added up by another launch: for few tiles of many steps.
     """
     s, stage, out = followed(s, stage)
-    p = product(s, stage)
-    if p is None:
-        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    p = require_product(s, stage)
     whole = ((n, x) for n in SIMT_DEPTHS for x in p.reduced if (extent(s, x) or n + 1) % n == 0)
     steps, along = next(whole, (SIMT_DEPTH, _innermost(p)[-1]))  # the others are the same in all of a step then
     depth = depth or steps

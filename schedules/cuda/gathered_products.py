@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from ..common.contraction import contraction
+from ..common.contraction import contraction, require_contraction
 from ..common.nest_queries import one_nest, reads_of
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma, pairs
@@ -68,9 +68,7 @@ def _ways(s: lp.Schedule, stage: str) -> Iterator[Callable[[lp.Schedule, str], l
 
 
 def _by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction")
+    c = require_contraction(s, stage)
     options = {x: y for x, y in tensor_tile(s, c).items() if x not in ("parts", "warpgroups", "staged")}
     return matmul_mma(s, stage, **options)
 

@@ -13,7 +13,7 @@ from math import gcd
 
 import loopir as lp
 
-from ..common.contraction import Contraction, Operand, contraction
+from ..common.contraction import Contraction, Operand, require_contraction
 from ..common.nest_queries import batched, extent, fused, if_legal, reader, reads_of, result_of
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
@@ -108,9 +108,7 @@ def matmul_mma(
 
 def read_contraction(s: lp.Schedule, stage: str) -> tuple[Contraction, str]:
     """The contraction `stage`, and the one stage that reads its sums; ScheduleError where it is none, or has none."""
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    c = require_contraction(s, stage)
     out = reader(s, stage)
     if out is None:
         raise lp.ScheduleError(f"{stage} is read by no one stage alone, and its sums are to be an intermediate")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import Contraction, Operand, contraction
+from ..common.contraction import Contraction, Operand, require_contraction
 from ..common.nest_queries import batched, extent, if_legal
 from ..common.transpose import transpose
 from .matmul_mma import copy_by_warps
@@ -45,12 +45,10 @@ def matmul_simt(
     are computed from, are computed in the copies of their tiles. With `runs`, tiles are copied element by element, by
     lanes that lie along the reduced loop for those operands of which it says so, as their elements do in memory.
     """
-    c = contraction(s, stage)
-    if c is not None and turn:
+    c = require_contraction(s, stage)
+    if turn:
         s = _transposed_copies(s, c)
-        c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+        c = require_contraction(s, stage)
     if any(t.dtype.bytes != VECTOR for t in s.accesses(stage)):
         raise lp.ScheduleError(f"{stage} folds elements of other than 4 bytes, of which four make a vector")
     warps = (block[0] // (DOWN * part[0]), block[1] // (ACROSS * part[1]))

@@ -15,6 +15,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, contraction
 from ..common.nest_queries import extent, reader, result_of
+from .matmul_mma import read_contraction
 from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
@@ -81,9 +82,7 @@ def _in_parts(
 ) -> tuple[lp.Schedule, str]:
     """`stage` in tiles of `block`, whose steps are dealt out in `parts`, and the fold of their pieces; with the loop
     over parts, which are blocks."""
-    c, out = contraction(s, stage), reader(s, stage)
-    assert c is not None
-    assert out is not None
+    c, out = read_contraction(s, stage)
     (dtype,) = {t.dtype for t in s.accesses(stage) if t.buffer == c.left.buffer}
     unit, across = UNITS[dtype.name], (extent(s, c.column) or 0) // block[1]
     s, tile = _tiles(s, stage, block)

@@ -12,7 +12,7 @@ from typing import Any
 
 import loopir as lp
 
-from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, worth_tiling
+from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, require_contraction, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers
 from ..common.operands import alone, is_view, multiplied, own_part, two_matrices
@@ -207,8 +207,7 @@ def _found_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.S
     """The product `stage` whose operands the stages `within` view, which copies of tiles compute: by warpgroups where
     it has rows for them, or by warps."""
     s, stage = alone(s, stage)
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
     if lp.machine().has("wgmma") and (extent(s, c.row) or HIGH) >= HIGH:
         options = {x: y for x, y in warpgroup_tile(s, c, streamed=False).items() if x in ("block", "stages", "group")}
@@ -230,8 +229,7 @@ def _made_in_tiles(s: lp.Schedule, stage: str, within: tuple[str, ...]) -> lp.Sc
     """The product `stage` of few rows, whose right operand the stages `within` make, where its tiles are copied or its
     fragments are; the reduced loop in parts where there are too few tiles otherwise."""
     s, stage = _alone_by_rows(s, stage)
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
     if (near := raw_tile(s, c)) is not None:
         near |= {"within": within, "near": True}
@@ -264,8 +262,7 @@ def _alone_by_rows(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
 def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of 16-bit floats, by warpgroups where it has rows for them."""
     s, stage = _alone_by_rows(s, stage)
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     deep = extent(s, c.reduced) or THIN
     flat = shallow(sizes_of(s, c))  # tiles of warps then write whole rows of results as fast as memory takes them
     tall = lp.machine().has("wgmma") and not flat and (extent(s, c.row) or HIGH) >= HIGH
@@ -304,8 +301,7 @@ def _by_warps(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], optio
 def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of elements of 8 bits, by warpgroups or by warps; operands whose rows do not run along the reduced loop
     as they lie, or copied so that they do."""
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     many = (extent(s, c.row) or HIGH) >= SHORT_ROWS
     wide = lp.machine().has("wgmma") and many
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
@@ -340,8 +336,7 @@ def _of_few_rows(s: lp.Schedule, c: Contraction) -> list[Callable[[lp.Schedule],
 def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str], lp.Schedule]) -> lp.Schedule:
     """The product `stage` by `recipe`, of copies of the operands whose rows do not run along the reduced loop, so that
     those of the copies do."""
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     for operand, loop in ((c.left, c.row), (c.right, c.column)):
         if not operand.along:
             s, copy = s.reindex(stage, operand.buffer, *c.batch, loop, c.reduced).with_stage
@@ -352,8 +347,7 @@ def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str
 def _bytes_by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of elements of 8 bits by warps, twice as many steps of the reduced loop at a time as of 16 bits."""
     s, stage, _ = followed(s, stage)
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     options = tensor_tile(s, c)
     others = alternatives(sizes_of(s, c), options)
     every = [x | {"depth": 2 * x["depth"], "whole": False} for x in (_in_one(options), *others)]
@@ -363,8 +357,7 @@ def _bytes_by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product on ordinary units: in tiles that are filled up; where these are fewer than processors, in smaller ones,
     and with the reduced loop in parts."""
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     known = filled_tile(s, c)
     one = partial(_with_epilogue, stage=stage, how=matmul_simt if known else matmul_gpu, options=known or {})
     return _cheapest_of(s, stage, (one, *_in_small_tiles(s, c, known)))
@@ -400,8 +393,7 @@ def has_copied_operands(s: lp.Schedule, stage: str) -> bool:
 
 def product_of_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of float32 in small tiles, which are copied from where the copies of its operands are."""
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     within = _copies_for(s, stage)
     return _cheapest_of(s, stage, _in_small_tiles(s, c, within=within), within)
 
@@ -466,8 +458,7 @@ def filled_tile(s: lp.Schedule, c: Contraction) -> dict[str, tuple[int, int]] | 
 def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product that the program asks for in TF32; vectors have half as many elements as those of 16 bits."""
     s, stage, _ = followed(s, stage)
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     options = tensor_tile(s, c)
     others = alternatives(sizes_of(s, c), options)
     every = [x | {"depth": x["depth"] // 2, "whole": False} for x in (_in_one(options), *others)]
@@ -528,9 +519,6 @@ multiply = first_of(PRODUCTS)
 def multiply_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The product `stage` of copies of the operands that it finds by quotients and remainders, as it does rows of a
     reshaped array of which tiles are no boxes, or by two loops as one, as it does a flat array."""
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction")
     s, copies = _with_copies(s, stage)
     if not copies:
         raise lp.ScheduleError(f"{stage} reads no operand by quotients, or by two loops as one")
@@ -541,8 +529,7 @@ def multiply_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _with_copies(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, list[str]]:
     """`s` with copies of the operands of the product `stage` that it sees in another shape, and the copies' stages."""
-    c = contraction(s, stage)
-    assert c is not None
+    c = require_contraction(s, stage)
     views = {t.buffer for t in s.accesses(stage) if not t.write and is_viewed(s, t)}
     copies: list[str] = []
     for operand, loop in ((c.left, c.row), (c.right, c.column)):

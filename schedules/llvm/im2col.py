@@ -10,7 +10,7 @@ import loopir as lp
 
 from ..common.contraction import contraction
 from ..common.nest_queries import argument_names, extent, fused, written_by
-from ..common.products import Product, product
+from ..common.products import Product, product, require_product
 
 RUN = 2
 """Vectors of a row of the output from which on tiles of registers take it as it lies."""
@@ -32,9 +32,7 @@ def worth_matrices(s: lp.Schedule, stage: str, lanes: int) -> bool:
 @lp.composite
 def im2col(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the product `stage` over matrices that are copied from its operands; ScheduleError if it is none."""
-    p = product(s, stage)
-    if p is None:
-        raise lp.ScheduleError(f"{stage} folds no product of two operands over independent loops")
+    p = require_product(s, stage)
     columns = matrix_columns(s, stage, p)
     if len(columns) > 1 and _is_given(s, stage):  # the sums are a matrix, whatever the dimensions of the result are
         s, stage = s.cache_write(stage, "global").with_stage

@@ -15,7 +15,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.contraction import Contraction, Operand, contraction, padded
+from ..common.contraction import Contraction, Operand, padded, require_contraction
 from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import argument_names, extent, result_of
 from .split_reduction import folded
@@ -77,9 +77,7 @@ def matmul_cpu(
     A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them, and blocks
     as its caches take them. With `tiles`, operands are always copied into panels.
     """
-    c = contraction(s, stage)
-    if c is None:
-        raise lp.ScheduleError(f"{stage} is no contraction of two operands over one loop")
+    c = require_contraction(s, stage)
     bytes_, count = lp.vector_unit()
     lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
