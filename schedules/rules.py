@@ -301,7 +301,9 @@ def _side_by_side(s: lp.Schedule, view: View) -> lp.Schedule:
             s, grids[n] = fused(s, s.loops(first)[: sum(map(_binds_block, steps[n]))])
             s = s.bind(grids[n], "blockIdx.x")
     if len(grids) != len(parts) or any(s.loop(x).kind != "blockIdx.x" for x in grids):
-        raise lp.ScheduleError(f"{len(parts)} parts are not one grid of blocks each")
+        raise lp.ScheduleError(
+            f"some of the {len(parts)} unrelated parts are no single kernel, so that they cannot share a launch"
+        )
     return s.merge(*grids, side_by_side=True)
 
 

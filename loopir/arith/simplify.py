@@ -239,7 +239,7 @@ def _accumulate(out: Poly, ix: Index, k: int, ctx: Context) -> None:
 
 
 def _atom(ix: Index, ctx: Context) -> Poly:
-    """What is no sum, product or variable."""
+    """The polynomial of `ix`, which is no sum, product or variable: if nothing else, one atom."""
     if isinstance(ix, FloorDiv | Mod):
         a, b = poly(ix.a, ctx), poly(ix.b, ctx)
         if (c := const_of(b)) is not None and c < 1:  # then nothing runs there, and no rule holds

@@ -54,6 +54,6 @@ def plot(report: Report, ax: Any = None) -> Any:
 
 
 def _operations_per_byte(kernel: KernelReport) -> tuple[float, float]:
-    """Operations a byte, and a second."""
+    """Operations per byte moved, and per second."""
     moved = kernel.moved
     return kernel.operations / max(1.0, moved), kernel.operations * kernel.times / max(1e-12, kernel.total)

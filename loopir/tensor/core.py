@@ -131,7 +131,7 @@ class Expr:
 
     @property
     def deps(self) -> tuple[Source, ...]:
-        """What is read, through all that is not stored."""
+        """The sources that it reads, directly or through expressions that are not stored."""
         return self._deps if not self.parts else tuple(dict.fromkeys(d for e in unstored(self) for d in e._deps))
 
     @property

@@ -77,7 +77,9 @@ def batch_outside(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
         return _with_copies(s, stage, match)
     places = written.subscripts
     if sorted(places) != sorted(free):
-        raise lp.ScheduleError(f"the sums of {stage} are not counted by its loops")
+        raise lp.ScheduleError(
+            f"{stage} does not store its sums by one loop for each dimension, as their reordering needs"
+        )
     order = [match.batch, *(x for x in free if x != match.batch)]
     s = s.reorder_dims(written.buffer, *map(places.index, order)).reorder(*order)
     return _with_copies(s, stage, match)

@@ -200,7 +200,7 @@ def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1) -> lp.Sche
 
 
 def _channel(s: lp.Schedule, stage: str, p: Product) -> str | None:
-    """The longest folded loop that alone of all that an operand does not share moves along a dimension, of both."""
+    """The longest folded loop that counts a dimension of each operand by itself, and no window with another loop."""
     found: list[set[str]] = []
     for side in (p.left, p.right):
         names = [_identifiers(d) for d in _dimensions(s, stage, side)]

@@ -35,7 +35,9 @@ def gathered_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
         loops = [x for x in s.loops(stage) if not t.invariant(x)]
         made = made.reindex(stage, t.buffer, *loops)
     if contraction(made, stage) is None or not is_tiled(made, stage):
-        raise lp.ScheduleError(f"{stage} is not worth tiles with stored operands")
+        raise lp.ScheduleError(
+            f"{stage} has too few rows, columns or terms to store its gathered operands and multiply them in tiles"
+        )
     return made
 
 

@@ -151,7 +151,7 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
 
 
 def _split_stage(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
-    """`stage` in a loop of its own, and what is made of it in the next."""
+    """`s` with the loop `column` split into one around `stage` and one around what follows, if that is legal."""
     return if_legal(s, "distribute", column, stage)
 
 

@@ -159,7 +159,7 @@ def apply_record(s: lp.Schedule, found: Record) -> lp.Schedule:
 
 
 def subject_of(s: lp.Schedule, target: str, machine: str, sizes: Mapping[str, int] | None = None) -> Subject:
-    """What `s` is in a database: programs that differ in names alone are one."""
+    """The key of `s` in a database: programs that differ in names alone have the same one."""
     given = dict(sizes or {})
     unknown = sorted(set(given) - set(s.func.sizes))
     if unknown:

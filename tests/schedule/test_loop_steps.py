@@ -227,7 +227,7 @@ def f(n: "size", m: "size", A: "float32[n]", B: "inout float32[m]"):
         (("T[0] = T[0] * 2.0",), "T reads T, which 'i' writes"),
         (("A[i] = T[0]", "T[0] = 1.0"), "T is read before T"),
         (("T[0] = 1.0", "T[i] = 2.0"), "T is written by others in 'i', too"),
-        (("T[0] = sum(A[0])",), "T goes on from what was there, in every iteration"),
+        (("T[0] = sum(A[0])",), "T folds into its previous result in every iteration"),
     ],
 )
 def test_what_is_not_the_same_each_time_stays(body: tuple[str, ...], reason: str) -> None:

@@ -110,7 +110,7 @@ def is_covered(func: Func, old: Statement, new: Statement, at: Mapping[str, Inde
 
 
 def image(of: Values, outer: Sequence[str]) -> Image:
-    """The points of some values; indices from memory are left at 0. Inside a `question`, as the points are."""
+    """The set of points that the indices of `of` take, those from memory taken to be 0. Call it inside a `question`."""
     dims = _dims(of.func, outer, of.indices)
     points = nothing(len(dims))
     s = of.statement

@@ -197,7 +197,7 @@ def _is_equal(a: Value, b: Value) -> bool:
 
 @dataclass(slots=True)
 class _Case:
-    """One case for the tests to turn out: what is equal to a constant then, and what is not."""
+    """One outcome of all tests: which values equal a constant in it, and which pairs differ."""
 
     extremes: frozenset[str] | None
     """Folds that start as infinities, where all else is finite; None where anything may be infinite."""

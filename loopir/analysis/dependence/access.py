@@ -298,7 +298,7 @@ def conflicting_pairs(
 
 @memoized
 def _folds(stmt: Store | Reduce) -> tuple[Access, ...]:
-    """What a statement does in memory that is not renewed."""
+    """The accesses of a statement, without those of the initialization of a reduction."""
     return tuple(_accesses(stmt, False, {}))
 
 
@@ -309,7 +309,7 @@ def _folds_alike(stmt: Store | Reduce) -> AccessFamilies:
 
 @memoized
 def _starts(stmt: Store | Reduce) -> tuple[Access, ...]:
-    """What starts a reduction."""
+    """The accesses of the initialization of a reduction."""
     return tuple(_accesses(stmt, True, {}))
 
 

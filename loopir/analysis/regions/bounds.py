@@ -171,7 +171,7 @@ class Subscript:
 
     @property
     def ends(self) -> tuple[Cond, ...]:
-        """What makes it one inside the buffer."""
+        """The conditions under which the index is inside the buffer."""
         return Cmp("<=", Int(0), self.index), Cmp("<", self.index, self.size)
 
 

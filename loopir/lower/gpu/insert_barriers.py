@@ -193,7 +193,7 @@ class _BarrierPlan:
 
 
 def _in_shared_memory(pairs: Sequence[Pair], axes: set[str]) -> Sequence[Pair]:
-    """Those of `pairs` that are not in memory which each thread has for itself."""
+    """The pairs whose memory is shared by threads of the `axes`, and not private to each."""
     return [p for p in pairs if not axes.issubset(p.a.private)]
 
 
@@ -208,13 +208,13 @@ def _warpgroups(axes: Sequence[Loop]) -> str | None:
 
 
 def _mark(where: dict[int, bool], s: Stmt | None, wide: bool) -> None:
-    """Note that threads meet at `s`, if at all: those of the block, if `wide`, or of each warpgroup."""
+    """Record that a barrier is needed at `s`, if given: for the block if `wide`, else for each warpgroup."""
     if s is not None:
         where[id(s)] = where.get(id(s), False) or wide
 
 
 def _is_converged(where: dict[int, bool], s: Stmt, group: str | None) -> bool:
-    """Whether all threads of a block meet at `s` anyway."""
+    """Whether a barrier of the whole block is recorded at `s` already."""
     return where.get(id(s), False) or (group is None and id(s) in where)
 
 
@@ -250,7 +250,7 @@ class _Meet:
         return tuple(a for a, _ in both if a is not self.p.stmt)
 
     def later(self) -> Stmt | None:
-        """The later of the two branches, if one iteration runs both."""
+        """The statement of their innermost common list that has the later one; None if no iteration runs both."""
         common, p, q = self.common(), self.p, self.q
         depth = len(common)
         if p.stmt is q.stmt:

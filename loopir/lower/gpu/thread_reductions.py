@@ -88,11 +88,11 @@ class Group:
     def tree(
         self, monoid: Monoid, parts: tuple[Buffer, ...], at: At, *, all_threads: bool, name: Namer
     ) -> tuple[Body, Body, Body, tuple[Buffer, ...]]:
-        """Statements, to which all threads of the block come, that leave the fold of the group's `parts[at]` there.
+        """Statements, which all threads of the block run, that fold `parts[at]` of the threads of a group.
 
-        The first thread has it then, or with `all_threads` each. The first statements are for every element of the
-        parts, then come those that are for all at once, then the last, for every element again. Also gives the shared
-        memory that they need.
+        The result is in `parts[at]` of the first thread, or with `all_threads` of each. There are three lists: to run
+        for each element of the parts, once for all, and for each element again. Also returns the shared memory that
+        they use.
         """
         tree = _Tree(self, monoid, parts, at, all_threads and not _symmetric(monoid), name)
         whole_warps = self.adjacent() and self.size % LANES == 0

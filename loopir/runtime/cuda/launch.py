@@ -287,7 +287,7 @@ class Running:
 
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
-        """Memory for `words`, which is read into it when the block ends; that waits for all that was launched."""
+        """Device memory for `words`, copied back into it at the end of the block, after all launches."""
         pointer = self.alloc(words.nbytes)
         try:
             yield pointer

@@ -128,7 +128,7 @@ class Native:
         return -1 if ask(id(x) + self.points["tensor at"], ctypes.addressof(value)) else value.value
 
     def knows(self, t: BorrowedArray) -> bool:
-        """Whether machine code sees a tensor as Python does, and the tensor is one that it takes."""
+        """Whether machine code reads the same of the fields of `t` as Python, and the call takes such tensors."""
         x, want = t.array, self.points
         if id(type(x)) != want["tensor"] or t.device != f"cuda:{want['gpu']}" or not t.contiguous or not prod(t.shape):
             return False

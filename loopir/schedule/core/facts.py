@@ -54,14 +54,14 @@ class Facts:
         return self.tidy(a - b) == Int(0) or (self.at_least(a - b, 0) and self.at_least(b - a, 0))
 
     def less(self, a: Index, b: Index, *, one: bool = True, other: bool = True) -> Index:
-        """The minimum of the two, which is one of them where that is proved: `one` or the `other`, if it may be."""
+        """The minimum of `a` and `b`: one of them where that is proved; `one` and `other` say which to try."""
         if one and self.at_least(b - a, 0):
             return self.tidy(a)
         tried = other and self.at_least(a - b, 0)
         return self.tidy(b) if tried else self._open(minimum(self.tidy(a), self.tidy(b)))
 
     def greater(self, a: Index, b: Index, *, one: bool = True, other: bool = True) -> Index:
-        """The maximum of the two, which is one of them where that is proved: `one` or the `other`, if it may be."""
+        """The maximum of `a` and `b`: one of them where that is proved; `one` and `other` say which to try."""
         if one and self.at_least(a - b, 0):
             return self.tidy(a)
         tried = other and self.at_least(b - a, 0)

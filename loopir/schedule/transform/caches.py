@@ -216,7 +216,7 @@ class CachedBox:
         return tuple([less_base(inside[d], self.box.base[d], ask) for d in self.dims])
 
     def kept(self, element: Value) -> Value:
-        """What the cache holds of an element of the source: it, or what it is converted to."""
+        """What the cache stores for `element` of the source: itself, or converted to the type of the cache."""
         return element if self.cache.dtype == element.dtype else Cast(element, self.cache.dtype)
 
     @property

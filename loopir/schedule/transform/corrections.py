@@ -190,7 +190,7 @@ class _Corrected:
         return out, more
 
     def define(self, p: StmtPath, s: Store) -> None:
-        """Keep what a block stores of folds that go on, to be written out where it is read."""
+        """Record the definition of a buffer that is computed from unfinished folds, to inline it where it is read."""
         name = s.buffer.name
         if (
             name in self.moving

@@ -107,7 +107,7 @@ def under_one_guard(func: Func, first: str, second: str) -> Func:
 
 
 def require_next(func: Func, first: Loop, second: Loop) -> None:
-    """Refuse unless `second` is the statement right after `first`, but for what has nothing in it."""
+    """Refuse unless `second` is the statement after `first`, empty statements between them aside."""
     body = body_with(func, first)
     after = next((s for s in body[body.index(first) + 1 :] if s is second or any(leaf_paths((s,)))), None)
     if after is second:

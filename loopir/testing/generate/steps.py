@@ -188,7 +188,7 @@ def _arguments_of(
 
 
 class _Arguments:
-    """Draws one argument after the other, each near those before it."""
+    """Draw the arguments of a step one by one, each likely to fit those before it."""
 
     def __init__(self, draw: st.DrawFn, func: Func, f: Callable[..., Any]) -> None:
         self.draw, self.func, self.f = draw, func, f

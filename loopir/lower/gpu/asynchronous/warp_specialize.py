@@ -161,8 +161,8 @@ class _RoleRing:
 
 
 class _RolePlan:
-    """What blocks of a kernel do, all of them or those of some numbers, with Roles, if there are any, and the turns of
-    each. One thread does what all Roles do, in the order of the nest."""
+    """Split the body of a kernel, or the part of it that some blocks run, into producer and consumer warps. One thread
+    runs the bodies of all WarpSpecialized statements, in the order of the nest."""
 
     def __init__(
         self, taken: set[str], kernel: Kernel, axes: Mapping[str, Loop], body: Body, group: str, groups: int

@@ -174,7 +174,7 @@ def pipeline(func: Func, loop: str, *, stages: int, ahead: int | None = None, am
         require_places_apart(rings[b.name], b)
 
     def at(body: Body, i: Index, slot: Index, known: Known) -> Body:
-        """`body`, which stands where `known` holds, in iteration `i`, on the buffers of `slot`."""
+        """`body` of iteration `i`, on the buffers of ring slot `slot`, simplified by what is `known` there."""
         ring = simplify(slot, known.here)
         parts = {var: True} if i == Var(var) else {target.var: False}
         moved = Retiling({target.var: i}, {}, decides=True, parts=parts).body(body, known) if i != own else body

@@ -163,5 +163,5 @@ def _whole_folds(a: Loop, b: Loop) -> str:
 
 
 def _begins(loop: Loop, place: StmtPath) -> bool:
-    """Whether the start of the fold at `place` could as well stand in `loop`: nothing comes between the two."""
+    """Whether the fold at `place` may start inside `loop` and not before it: nothing else is between the two."""
     return len([*leaf_paths(loop.body)]) == 1 and not any(isinstance(s, If) for s in place.around)

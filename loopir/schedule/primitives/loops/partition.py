@@ -246,7 +246,7 @@ class Interior:
         return reduce(self.facts.less, others, self.facts.less(self.loop.extent, first, one=False))
 
     def visit(self, n: Node, inside: tuple[Loop, ...]) -> None:
-        """Settle the conditions and extremes under `n`, which stands in the loops `inside`."""
+        """Bound the interior so that the conditions and extremes under `n`, in the loops `inside`, are decided."""
         if isinstance(n, Stmt):
             if isinstance(n, Loop):
                 self.full(n, inside)

@@ -78,7 +78,7 @@ class Tiling:
         return self.facts.tidy(ceildiv(extent, self.factor)), Cmp("<", self.position, extent)
 
     def came(self, tail: Tail) -> Index:
-        """What the loop was, in the two that it becomes."""
+        """The index of the old loop, as an expression of the two new ones."""
         if tail != "shift_inwards":
             return self.position
         return minimum(Var(self.outer) * self.factor, self.loop.extent - self.factor) + Var(self.inner)

@@ -272,7 +272,7 @@ def _require_converted(site: CacheSite, source: str, kind: DType) -> None:
 
 
 def _as_it_is(n: Node, source: str, kind: DType) -> bool:
-    """Whether an element of `source` is used in `n` otherwise than converted to `kind`."""
+    """Whether `n` uses an element of `source` without converting it to `kind`."""
     if isinstance(n, Cast) and n.type == kind and isinstance(n.value, Load) and n.value.buffer.name == source:
         n = n.value
     elif isinstance(n, Load) and n.buffer.name == source:

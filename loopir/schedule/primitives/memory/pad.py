@@ -285,7 +285,7 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
 
 
 def _padding(v: Value, guards: Sequence[If]) -> tuple[Cond, Const] | None:
-    """Where a copy that is padded holds something of its own, and what elsewhere; None if `v` is not padded."""
+    """The condition and the constant of `v`, if it is `select(cond, element, constant)`, as padded copies store it."""
     if isinstance(v, Select) and isinstance(v.b, Const) and (not guards or _is_copied(v.a)):
         return v.cond, v.b
     return None

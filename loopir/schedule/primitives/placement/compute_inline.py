@@ -225,7 +225,7 @@ def _form(n: Node) -> Form | None:
 
 
 def _far(ix: Index) -> Far | None:
-    """`ix` as a variable and a constant; None if it is no such sum."""
+    """The variable and the constant whose sum `ix` is; None if it is none."""
     if ix.__class__ is Var:
         return ix.name, 0  # type: ignore[attr-defined]
     if isinstance(ix, Add) and ix.a.__class__ is Var and ix.b.__class__ is Int:

@@ -144,7 +144,8 @@ def _moved(func: Func, nest: Loop, other: Stmt) -> Func:
 
 
 def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt) -> Stmt:
-    """The statement of `taker` with loads of what `store` has computed; refuse if that may be another value."""
+    """The statement of `taker` with loads of what `store` computes instead of computing it again; refused if they may
+    differ."""
     s, name = taker.stmt, store.buffer.name
     loops = {x.var: x for x in statements((nest,)) if isinstance(x, Loop)}
     found = {

@@ -140,7 +140,11 @@ def _require_same(func: Func, loop: Loop, unit: Stmt, own: set[str], rest: Body)
     for s in statements((unit,)):
         if isinstance(s, Reduce) and (again or loop.var in s.over if s.init is None else not set(s.over) <= inner):
             met = _dependence(func, loop, {s.label}, {b.name for b in s.buffers})
-            raise _refused(loop, f"{s.label} goes on from what was there, in every iteration", met)
+            raise _refused(
+                loop,
+                f"{s.label} folds into its previous result in every iteration",
+                met,
+            )
     mine = writes((unit,)) - allocates((unit,))
     read = reads((unit,)) - allocates((unit,))
     met = _dependence(func, loop, {*labels((unit,))}, read & mine, read=True) if again and read & mine else None

@@ -166,7 +166,8 @@ def _fused(func: Func, loop: Loop, nests: Sequence[Loop]) -> tuple[Func, dict[st
 def _require_complete_folds(
     func: Func, plain: Func, origin: Mapping[str, Origin], loop: Loop, nests: Sequence[Loop]
 ) -> None:
-    """Refuse if anything but the end of a fold is needed that is not there yet, or there no more."""
+    """Refuse if a statement reads a value that is not computed yet in the new order, or is overwritten, other than the
+    unfinished result of a fold."""
     over = {loop.var, *(x.var for x in nests)}
     here = [p.stmt for x in (loop, *nests) for p in leaf_paths(x.body)]
     folds = {s.label: s for s in here if isinstance(s, Reduce) and over & {*s.over}}

@@ -248,7 +248,7 @@ def _as_store(s: Stmt) -> Stmt | None:
 
 
 def _before(func: Func, s: Store, loop: Loop) -> tuple[Index, ...]:
-    """The element that the iteration before stores: one less along the only dimension that the loop moves along."""
+    """The element stored by the previous iteration: one less along the only dimension that depends on `loop`."""
     known = known_in(func, loop).here
     along = [n for n, x in enumerate(s.at) if loop.var in free_vars(x)]
     split = coefficient(poly(s.at[along[0]], known), Var(loop.var)) if len(along) == 1 else None

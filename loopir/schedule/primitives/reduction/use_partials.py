@@ -172,12 +172,12 @@ class _Parts:
 
     @property
     def part(self) -> Index:
-        """The number of the part, where its partial result is made."""
+        """The index of the part, in the statement that computes its partial result."""
         return self.partial.at[self.axis]
 
     @property
     def count(self) -> Index:
-        """Of the parts."""
+        """The number of parts."""
         return next(x.extent for x in self.partial_place.loops if Var(x.var) == self.part)
 
     def load(self, at: tuple[Index, ...], part: Index, buffer: Buffer | None = None) -> Load:
