@@ -130,17 +130,8 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {"block": (128, 128), "warps": (2, 2), "depth": 32, "stages": 4}
-    if shallow(sizes):
-        steps = next(n for n in ONE_STEP if sizes.depth <= n)
-        block, warps = next((x for x in FLAT if sizes.columns <= x[0][1]), FLAT[-1])
-        return {"block": block, "warps": warps, "depth": steps, "stages": 1, "staged": True}
-    if sizes.columns <= THIN[1] and sizes.rows >= ENOUGH and sizes.depth % 2048 == 0 and sizes.batch == 1:
-        if sizes.columns <= FEW_ROW_TILE["block"][1]:
-            return FEW_ROW_TILE
-        if sizes.rows <= 8 * ENOUGH:
-            return {**FEW_ROW_TILE, "block": (FEW_ROW_TILE["block"][0], THIN[1])}
-    if sizes.depth < SHALLOW[2]:  # the output is what there is most of
-        return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
+    if (special := _special_tile(sizes, sizes.rows, sizes.columns, sizes.depth)) is not None:
+        return special
     rows, columns = max(sizes.rows, THIN[0]), sizes.columns
     sides, sizes = (sizes.rows, columns), replace(sizes, rows=rows)
     narrow = [NARROW] if columns < THIN[1] else []
@@ -148,19 +139,42 @@ def choice(sizes: Sizes, along: bool = True) -> dict[str, Any]:
     block = min(fits, key=lambda b: (cycles(sizes, b), -b[0] * b[1]))
     if block[0] == THIN[0] and not narrow:  # memory decides: twice as wide where each multiprocessor has one tile then
         wide = (THIN[0], 2 * THIN[1])
-        one = _tile_count(sizes, wide) <= lp.machine().processors < _tile_count(sizes, THIN) and wide in fits
+        one = wide in fits and _tile_count(sizes, wide) <= lp.machine().processors < _tile_count(sizes, THIN)
         block = wide if one else THIN
         if not along and not one and _halves(sizes):
             return {"block": wide, "warps": BLOCKS[wide], "depth": 128, "stages": 4, "parts": 2, "warpgroups": False}
     depth = _depth(sizes, block)
-    stages = _stages(sizes, block, depth)
-    bands = rows * columns >= 1 << 22
-    # rows and columns that one tile has too many are zeros
-    fit = (sizes.depth or 0) % depth == 0 and all(n % size == 0 or n < size for n, size in zip(sides, block))
     return {
-        "block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "stages": stages, "whole": not fit,
-        "group": 8 if bands and rows % (8 * block[0]) == 0 else 1,
+        "block": block, "warps": BLOCKS.get(block, (1, 1)), "depth": depth, "stages": _stages(sizes, block, depth),
+        "whole": not _is_whole(sides, sizes.depth or 0, block, depth), "group": _band(rows, columns, block[0]),
     }  # fmt: skip
+
+
+def _special_tile(sizes: Sizes, rows: int, columns: int, depth: int) -> dict[str, Any] | None:
+    """The options for products of one step, of few columns, or of few steps; None for all others."""
+    if shallow(sizes):
+        block, warps = next((x for x in FLAT if columns <= x[0][1]), FLAT[-1])
+        steps = next(n for n in ONE_STEP if depth <= n)
+        return {"block": block, "warps": warps, "depth": steps, "stages": 1, "staged": True}
+    high, wide = FEW_ROW_TILE["block"]
+    if columns <= THIN[1] and rows >= ENOUGH and depth % 2048 == 0 and sizes.batch == 1:
+        if columns <= wide:
+            return FEW_ROW_TILE
+        if rows <= 8 * ENOUGH:
+            return {**FEW_ROW_TILE, "block": (high, THIN[1])}
+    if depth < SHALLOW[2]:  # the output is what there is most of
+        return {"block": SHALLOW[:2], "warps": BLOCKS[SHALLOW[:2]], "depth": SHALLOW[2], "stages": 1}
+    return None
+
+
+def _band(rows: int, columns: int, high: int) -> int:
+    """Rows of tiles in a band: several, of many results whose bands are all full."""
+    return 8 if rows * columns >= 1 << 22 and rows % (8 * high) == 0 else 1
+
+
+def _is_whole(sides: tuple[int, int], depth: int, block: tuple[int, int], step: int) -> bool:
+    """Whether whole steps and tiles make up a product; rows and columns that one tile has too many are zeros."""
+    return depth % step == 0 and all(n % size == 0 or n < size for n, size in zip(sides, block, strict=True))
 
 
 def alternatives(sizes: Sizes, base: dict[str, Any]) -> list[dict[str, Any]]:
@@ -344,14 +358,7 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
     """
     if sizes.rows is None or sizes.columns is None or sizes.depth is None:
         return {}
-    high = HIGH if sizes.rows > HIGH[1] else HIGH[1:]
-    wide = range(32, WIDE + 1, 8) if along else range(STEP, WIDE + 1, STEP)
-    most = max(wide.start, sizes.columns)
-    blocks = [(m, n) for m in high for n in wide if n <= most]
-    parts = [p for p in PARTS if p == 1 or (sizes.depth % (p * STEP) == 0 and sizes.batch == 1)]
-    costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
-    if sizes.rows > HIGH[0] and SQUARE[1] <= most and _waves(sizes, SQUARE, 1) == 1:
-        costs[SQUARE, 1] = warpgroup_cycles(sizes, SQUARE)
+    costs = _warpgroup_costs(sizes, sizes.rows, sizes.columns, sizes.depth, along)
     found = stream_k_choice(sizes) if streamed else None
     if found is not None and found[0] < WORTH * min(costs.values()):
         return found[1]
@@ -364,6 +371,21 @@ def warpgroup_choice(sizes: Sizes, along: bool, streamed: bool = True) -> dict[s
     if block[1] == STEP and aligned and _waves(sizes, NARROWEST["block"], 1) > 1:
         return NARROWEST | ({"stages": 4} if sizes.depth <= 8 * STEP else {})
     return {"block": block, "stages": stages} if stages > LEAST_STAGES else {"block": block}
+
+
+def _warpgroup_costs(
+    sizes: Sizes, rows: int, columns: int, depth: int, along: bool
+) -> dict[tuple[tuple[int, int], int], float]:
+    """What a product costs by tile of warpgroups, and by how many parts the reduced loop is cut in."""
+    high = HIGH if rows > HIGH[1] else HIGH[1:]
+    wide = range(32, WIDE + 1, 8) if along else range(STEP, WIDE + 1, STEP)
+    most = max(wide.start, columns)
+    blocks = [(m, n) for m in high for n in wide if n <= most]
+    parts = [p for p in PARTS if p == 1 or (depth % (p * STEP) == 0 and sizes.batch == 1)]
+    costs = {(b, p): warpgroup_cycles(sizes, b, p) for b in blocks for p in parts}
+    if rows > HIGH[0] and SQUARE[1] <= most and _waves(sizes, SQUARE, 1) == 1:
+        costs[SQUARE, 1] = warpgroup_cycles(sizes, SQUARE)
+    return costs
 
 
 def warpgroup_cycles(sizes: Sizes, block: tuple[int, int], parts: int = 1) -> float:
