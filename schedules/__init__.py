@@ -28,7 +28,7 @@ if __name__ == "loopir.schedules":
     from .cuda.elementwise import elementwise as elementwise
     from .cuda.matmul_mma import matmul_mma as matmul_mma
     from .cuda.matmul_wgmma import matmul_wgmma as matmul_wgmma
-    from .cuda.reduction import reduction as reduction, reduction_cpu as reduction_cpu
+    from .cuda.reduction import reduction as reduction
     from .cuda.row_blocks import row_blocks as row_blocks
     from .cuda.scan import scan as scan
     from .cuda.short_folds import short_folds as short_folds

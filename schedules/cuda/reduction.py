@@ -51,8 +51,6 @@ ROWS_IN_FLIGHT, AHEAD = (4, 16), 8
 where the number of rows is not known."""
 FLIGHT = 8
 """Vectors of a row that a lane has in flight: rows that a warp takes so have one each, and a block has several."""
-OUTER = 16
-"""Rows of a nest, reduced as a whole on a CPU, that a thread takes at once."""
 
 
 @lp.composite
@@ -444,27 +442,3 @@ def _ahead(s: lp.Schedule, stage: str, buffer: str, turn: str, threads: int) -> 
     for lane in lanes:
         s = if_legal(s, "vectorize", lane)
     return s
-
-
-@lp.composite
-def reduction_cpu(s: lp.Schedule, stage: str, *, lanes: int = 16, chunk: int = 1 << 16) -> lp.Schedule:
-    """`s` with the reduction `stage` on a CPU: threads over its results, or over chunks of one, and vectors of sums.
-
-    A stage that is no reduction, or whose data does not run along what it reduces, is left as it is.
-    """
-    over = s.reduced(stage)
-    rows = tuple(x for x in s.loops(stage) if x not in over)
-    if not over or s.loops(stage) != (*rows, *over):
-        return s
-    if not any(t.contiguous(over[-1]) for t in s.accesses(stage) if not t.write):
-        return s
-    length = extent(s, over[-1])
-    if not rows and (length is None or length > chunk or len(over) > 1):
-        s, (part, inner) = s.split(over[0], chunk if len(over) == 1 else OUTER).with_loops
-        s, stage = s.rfactor(stage, part).with_stage
-        rows, over = (part,), (inner, *over[1:])
-    tail = "peel" if len(over) == 1 else "guard"  # what is left of each row would be folded between the vectors
-    s, (_, lane, *_) = s.split(s.loops(stage)[-1], lanes, tail=tail).with_loops
-    s = if_legal(s, "rfactor", stage, lane)
-    s = if_legal(s, "vectorize", lane)
-    return s.parallel(rows[0]) if rows and s.why("parallel", rows[0]) is None else s

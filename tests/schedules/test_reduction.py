@@ -131,7 +131,7 @@ def test_what_is_no_reduction_is_left_alone() -> None:
 def test_on_a_cpu_rows_run_on_threads_and_sums_in_vectors(axis: int | None, fold: str) -> None:
     x = lp.placeholder((lp.symbol("n", min=0), lp.symbol("m", min=0)), "float32", name="x")
     t = getattr(x, fold)(axis=axis)
-    s = schedules.reduction_cpu(lp.Schedule(t), lp.Schedule(t).stages[0], lanes=8, chunk=64)
+    s = schedules.cpu(lp.Schedule(t), lanes=8)
     kinds = {s.loop(v).kind for v in s.loops()}
     assert "parallel" in kinds
     kernel, plain = s.build("llvm", threads=3), lp.Schedule(t).build("interpret")
