@@ -169,6 +169,11 @@ class StmtPath:
         """Whether it is `s`, or stands in `s`."""
         return self.stmt is s or any(x is s for x in self.around)
 
+    @property
+    def is_in_role(self) -> bool:
+        """Whether it stands in a WarpSpecialized statement, which warps of their own run."""
+        return any(isinstance(s, WarpSpecialized) for s in self.around)
+
     def conds(self) -> Iterator[tuple[Cond, bool]]:
         """The conditions of the Ifs around it, each with the side it stands on."""
         for depth, s in enumerate(self.around):
@@ -188,6 +193,12 @@ def leaf_paths(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] 
             inner = child_stmts(s)
             outer = (*outer, s)
             pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+
+
+def is_filled_by_role(name: str, body: Body) -> bool:
+    """Whether warps of their own, for one warpgroup after the other, fill the buffer `name` in `body`."""
+    filling = [p for p in leaf_paths(body) if name in leaf_writes(p.stmt)]
+    return bool(filling) and all(p.is_in_role for p in filling)
 
 
 @dataclass(eq=False)

@@ -38,7 +38,6 @@ from loopir.ir.grammar import (
     Store,
     ValueToIndex,
     Var,
-    WarpSpecialized,
     conj,
     maximum,
 )
@@ -46,6 +45,7 @@ from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     free_vars,
     fresh_name,
+    is_filled_by_role,
     leaf_paths,
     leaf_writes,
     map_body,
@@ -219,7 +219,7 @@ class _Binding:
     def require_no_shared_memory(self, s: Stmt) -> None:
         """Refuse shared memory that is allocated in a loop over threads."""
         for x in statements((s,)) if self.held - set(BLOCK_AXES) else ():
-            if isinstance(x, Alloc) and x.buffer.scope == "shared" and not _by_role(x):
+            if isinstance(x, Alloc) and x.buffer.scope == "shared" and not is_filled_by_role(x.buffer.name, x.body):
                 raise LowerError(
                     f"{x.buffer.name} is shared memory, allocated inside a loop bound to a thread axis, so that each "
                     f'thread would have its own; allocate it outside that loop, or give it scope "local"'
@@ -256,12 +256,6 @@ def _over_axis(loop: Loop, name: str) -> Body:
         return replace(s, over=replace_names(s.over, over))
 
     return rewrite(loop.body, visit)
-
-
-def _by_role(alloc: Alloc) -> bool:
-    """Whether warps of their own fill this memory, who do so for one thread after the other."""
-    filling = [p for p in leaf_paths(alloc.body) if alloc.buffer.name in leaf_writes(p.stmt)]
-    return bool(filling) and all(any(isinstance(s, WarpSpecialized) for s in p.around) for p in filling)
 
 
 def _require_alike(alloc: Alloc) -> None:

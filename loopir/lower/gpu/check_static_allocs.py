@@ -5,9 +5,9 @@ It is checked in lowering, so that a schedule which cannot run is refused before
 
 from __future__ import annotations
 
-from loopir.errors import LowerError, TargetError
-from loopir.ir.grammar import Alloc, Func, Int, Kernel
-from loopir.ir.layout.shared_memory import bytes_of, shared_layout
+from loopir.errors import TargetError
+from loopir.ir.grammar import Alloc, Func, Kernel
+from loopir.ir.layout.shared_memory import bytes_of, elements_of, shared_layout
 from loopir.ir.traverse.walk import statements
 from loopir.lower.target import Target
 
@@ -18,8 +18,7 @@ def check_static_allocs(func: Func, target: Target) -> Func:
     for kernel in (s for s in statements(func.body) if isinstance(s, Kernel)):
         allocated = [s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)]
         for b in allocated:
-            if not all(isinstance(d, Int) for d in b.shape):
-                raise LowerError(f"{b.name} is allocated in a kernel, so its size has to be a constant")
+            elements_of(b)  # which is refused where it is no constant
         _, total = shared_layout(kernel)
         if total > target.shared_bytes:
             names = ", ".join(f"{b.name} {bytes_of(b)}" for b in allocated if b.scope == "shared")

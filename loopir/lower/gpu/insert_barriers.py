@@ -37,7 +37,6 @@ from loopir.ir.grammar import (
     Loop,
     Stmt,
     Store,
-    WarpSpecialized,
 )
 from loopir.ir.traverse.walk import (
     StmtPath,
@@ -145,7 +144,7 @@ class _BarrierPlan:
         if not pairs:
             return
         self.require_order_of_blocks(s, t, pairs)
-        if _in_role(p) or _in_role(q):
+        if p.is_in_role or q.is_in_role:
             return  # one thread does it all, and who it meets at barriers of their own, `roles` asks and places
         both = _Meet(p, q, set(self.threads))
         around = both.serial()
@@ -222,10 +221,6 @@ def _collective_axes(p: StmtPath) -> tuple[str, ...]:
     """The axes of the threads that do `p` as one instruction, each a part of it."""
     levels = [s.fn.level for s in p.around if isinstance(s, InstrRegion)]
     return GROUP_AXES[: {"thread": 0, "warp": 1, "warpgroup": 2}[levels[0]]] if levels else ()
-
-
-def _in_role(p: StmtPath) -> bool:
-    return any(isinstance(s, WarpSpecialized) for s in p.around)
 
 
 def _across_blocks(kernel: Kernel, clash: Clash) -> str:

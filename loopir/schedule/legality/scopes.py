@@ -6,10 +6,10 @@ Accesses are not looked at here: lowering proves that no thread needs what anoth
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt, WarpSpecialized
+from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
 from loopir.ir.layout.layouts import is_injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.traverse.walk import alloc_of, bodies, leaf_paths, loops, path_to, stored_buffers
+from loopir.ir.traverse.walk import alloc_of, bodies, is_filled_by_role, loops, path_to
 from loopir.schedule.core.find import close_names, find_buffer, join_names
 
 
@@ -69,18 +69,12 @@ def require_place(name: str, scope: Scope, around: tuple[Stmt, ...], body: tuple
             loop=inside.var, suggestion='scope "global", or a place inside the loops that are bound to blocks',
         )  # fmt: skip
     thread = next((x for x in around if isinstance(x, Loop) and x.kind in THREAD_AXES), None)
-    if scope == "shared" and thread is not None and not (thread.kind == "warpgroup" and filled_by_role(name, body)):
+    if scope == "shared" and thread is not None and not (thread.kind == "warpgroup" and is_filled_by_role(name, body)):
         raise ScheduleError(
             f"{name} would be shared memory inside {thread.var!r}, which is bound to {thread.kind}, so that each "
             f"thread would have its own",
             loop=thread.var, suggestion=f'scope "local", or a place outside {thread.var!r}',
         )  # fmt: skip
-
-
-def filled_by_role(name: str, body: tuple[Stmt, ...]) -> bool:
-    """Whether warps of their own fill the memory called `name`, who do so for one warpgroup after the other."""
-    filling = [p for p in leaf_paths(body) if name in stored_buffers(p.stmt)]
-    return bool(filling) and all(any(isinstance(s, WarpSpecialized) for s in p.around) for p in filling)
 
 
 def require_places_apart(larger: Buffer, b: Buffer) -> None:

@@ -81,7 +81,7 @@ def slot_of(kernel: Kernel, role: WarpSpecialized) -> tuple[Index, int]:
     filled = filled_by(role)
     here = list(leaf_paths(kernel.body))
     mine = [p for p in here if p.is_in(role)]
-    others = [p for p in here if not any(isinstance(s, WarpSpecialized) for s in p.around)]
+    others = [p for p in here if not p.is_in_role]
     _require_apart(kernel, mine, others, filled)
     slots, size = _slots_in(mine, filled), _ring_size(kernel, filled)
     if len(slots) != 1 or size is None:
@@ -145,7 +145,7 @@ def require_handed_over(kernel: Kernel, bodies: Sequence[Body], filled: frozense
                     )
                 covered += spanned
     for p in leaf_paths(kernel.body):
-        mine = not accessed_buffers(p.stmt) & filled or any(isinstance(s, WarpSpecialized) for s in p.around)
+        mine = not accessed_buffers(p.stmt) & filled or p.is_in_role
         if not mine and not any(p.is_in(x) for x in covered):
             raise LowerError(f"{p.stmt.label} uses {', '.join(sorted(filled))} where no role has filled it before")
 

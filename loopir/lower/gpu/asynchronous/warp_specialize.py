@@ -284,7 +284,7 @@ class _RolePlan:
 
     def by_warp(self, t: _RoleRing) -> bool:
         """Whether one lane of a warp tells that all of it are done with a buffer: instructions read, as a whole."""
-        here = [p for p in leaf_paths(self.kernel.body) if not any(isinstance(s, WarpSpecialized) for s in p.around)]
+        here = [p for p in leaf_paths(self.kernel.body) if not p.is_in_role]
         readers = [p for p in here if accessed_buffers(p.stmt) & t.filled]
         return all(isinstance(p.around[-1], InstrRegion) or _is_product(p) for p in readers)
 
