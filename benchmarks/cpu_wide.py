@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import cpu_wide_more as programs
+import cpu_wide_users as programs
 import numpy as np
 from cpu import alternated
 from cpu_peers import Peer, peers
@@ -93,7 +93,7 @@ def one(running: Mapping[str, Peer], group: str, name: str, result: str) -> Row:
     prepared = 0.0
     for who, peer in running.items():
         try:
-            peer.ask("prepare", "cpu_wide_more:make", (group, name), result)
+            peer.ask("prepare", "cpu_wide_users:make", (group, name), result)
         except RuntimeError as error:
             if "LookupError" not in str(error):
                 notes.append(str(error)[:80])
