@@ -5,6 +5,8 @@ from loopir.tensor import (
     convolutions,
     creation,
     functions,
+    neural_layers,
+    numeric,
     products,
     random,
     resampling,
@@ -20,6 +22,8 @@ from loopir.tensor.creation import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
 from loopir.tensor.nest import to_func
+from loopir.tensor.neural_layers import *  # noqa: F403
+from loopir.tensor.numeric import *  # noqa: F403
 from loopir.tensor.products import *  # noqa: F403
 from loopir.tensor.random import *  # noqa: F403
 from loopir.tensor.resampling import *  # noqa: F403
@@ -41,6 +45,8 @@ __all__ = [
     *convolutions.__all__,
     *creation.__all__,
     *functions.__all__,
+    *neural_layers.__all__,
+    *numeric.__all__,
     *products.__all__,
     *random.__all__,
     *resampling.__all__,

@@ -25,7 +25,7 @@ from loopir.tensor.reductions import fold
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["argsort", "sort", "topk"]
+__all__ = ["argsort", "sort", "take_along_axis", "topk"]
 
 
 NETWORK_SIZE = 64
@@ -162,3 +162,14 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
         raise ExprError(f"topk of {e.described()}: k={k!r}; it is from 0 to the size along the axis, {size}")
     keys, d, at = _sorting_places("topk", e, axis, k, largest)
     return _gathered_rows(keys, d, at), at
+
+
+def take_along_axis(x: Any, index: Tensor, axis: int = -1) -> Tensor:
+    """The elements of `x` at `index` along `axis`, each row by its own; the other sizes are those of `x`."""
+    e = stage_reduction(as_expr(Tensor, x, None))
+    d = axis_of("take_along_axis", axis, e, e.ndim)
+    if index.ndim != e.ndim or any(k != d and n != index.shape[k] for k, n in enumerate(e.shape)):
+        raise ExprError(
+            f"take_along_axis of {e.described()} at {index.described()}: but for axis {d}, the sizes differ"
+        )
+    return _gathered_rows(e, d, index)
