@@ -47,14 +47,16 @@ def access_groups(
     if len(pairs) < 2:
         return pairs
     pairs.sort(key=lambda p: (not p[0][0].write, p[1][0].write))  # what a lockstep may break most easily comes first
-    seen: set[object] = set()
-    out: list[tuple[Sequence[Access], Sequence[Access]]] = []
+    sides = {id(side): side for pair in pairs for side in pair}
+    numbers: dict[object, int] = {}
+    number = {  # a group stands in many pairs: what it accesses is compared with others once
+        n: numbers.setdefault(tuple([(a.buffer, a.at, a.conds, a.maybe) for a in side]), len(numbers))
+        for n, side in sides.items()
+    }
+    unique: dict[tuple[int, int], tuple[Sequence[Access], Sequence[Access]]] = {}
     for pair in pairs:
-        places = tuple([tuple([(a.buffer, a.at, a.conds, a.maybe) for a in side]) for side in pair])
-        if places not in seen:
-            seen.add(places)
-            out.append(pair)
-    return out
+        unique.setdefault((number[id(pair[0])], number[id(pair[1])]), pair)
+    return [*unique.values()]
 
 
 def _moving(x: Index) -> Poly:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
@@ -112,6 +113,7 @@ def misplaced_operand(fn: Instruction, found: Match, lowered: bool = False) -> s
     return None
 
 
+@lru_cache(maxsize=1024)
 def same_registers(a: Fragment, b: Fragment) -> bool:
     """Whether the registers of the lanes hold the same elements."""
     return (a.lanes, a.registers) == (b.lanes, b.registers) and bool(

@@ -36,7 +36,9 @@ def new_names(
 
     `freed` are about to go away, `made` are about to come.
     """
-    taken = taken_names(func).difference(freed).union(made)
+    taken = set(taken_names(func))
+    taken.difference_update(freed)
+    taken.update(made)
     out: list[str] = []
     for name in hints if chosen is None else chosen:
         new = fresh_name(name, taken) if chosen is None else free_name(name, taken)
