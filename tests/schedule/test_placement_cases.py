@@ -1,11 +1,12 @@
 """Placement by example: what other compilers get wrong, what is refused and why, and what must not be refused."""
 
 import importlib
+import re
 from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from meaning import assert_same
 from stages import programs
 
@@ -149,10 +150,13 @@ def test_an_epilogue_needs_all_that_is_folded() -> None:
 
 
 def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: tuple[Any, ...]) -> bool:
-    """Whether a step is refused by one of `checks` alone, and yet means the same at every size tried."""
+    """Whether a step is refused by one of `checks` alone, and yet means the same at every size tried, and at those that
+    the refusal names."""
     module = importlib.import_module(f"loopir.schedule.primitives.placement.{name}")
-    if s.why(name, *args) is None:
+    refused = s.why(name, *args)
+    if refused is None:
         return False
+    named = [(int(n), int(m)) for n, m in re.findall(r"\(at n=(\d+), m=(\d+)\)", str(refused))]
     with pytest.MonkeyPatch.context() as patch:
         for check in checks:
             patch.setattr(module, check, lambda *_: None)
@@ -161,15 +165,30 @@ def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: 
         except ScheduleError:
             return False
     try:
-        for n, m in [*product(range(5), repeat=2), (12, 0), (0, 12)]:
+        for n, m in [*named, *product(range(5), repeat=2), (12, 0), (0, 12)]:
             assert_same(s.func, forced.func, {"n": n, "m": m})
     except (AssertionError, InterpretError):
         return False
     return True
 
 
+LOST_FROM_FOUR_ON = """
+def f(n: "size", m: "size", A: "float32[n + 6, m + 6]", W: "float32[m + 7]", S2: "out float32[n + 1]"):
+    with alloc("float32[m + 4, n + 4]") as S0, alloc("float32[n + 4]") as S1:
+        for i0 in range(m + 4):
+            for j0 in range(n + 4):
+                S0[i0, j0] = W[i0] * 2.0
+        for i1 in range(n + 4):
+            S1[i1] = S0[min(i1, m + 3), i1] + S0[0, i1] * 2.0
+        for i2 in range(n + 1):
+            S2[i2] = S0[min(2 * i2, m + 3), i2] * 2.0
+"""
+"""S0 in i1 has n + 4 rows, and S2 reads row 2 * n: an element is lost at n = 4, m = 5 for the first time."""
+
+
 @settings(max_examples=8, deadline=None)
 @given(programs(3))
+@example(LOST_FROM_FOUR_ON)
 def test_no_legal_placement_is_refused_for_order_or_coverage(source: str) -> None:
     s = Schedule(parse(source))
     for stage in s.stages:
