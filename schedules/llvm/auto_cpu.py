@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 import loopir as lp
 
@@ -14,7 +15,7 @@ from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import extent, free_loops, if_legal, in_lanes, iterations, legal, one_nest
+from ..common.nest_queries import extent, free_loops, fused, if_legal, in_lanes, iterations, legal, one_nest
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -72,9 +73,11 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(s)) if is_new else s)
-    together = _rows_in_one_loop(s, lanes) if s.stages else None
-    if together is not None:
-        return together
+    for split in (False, True):
+        s = _periods_split(s, lanes) if split else s
+        together = _rows_in_one_loop(s, lanes) if s.stages else None
+        if together is not None:
+            return together
     s = _windows_first(shared_rows(s), lanes)
     copies = [x for x in s.stages if is_reshaped_operand(s, x)]
     for stage in (*(x for x in s.stages if x not in copies), *copies):
@@ -109,6 +112,13 @@ def _prepared(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
+def _periods_split(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
+    """`s` with loops that are read by quotients and remainders as several."""
+    for stage in s.stages:
+        s = split_periods(s, stage, least=lanes or lanes_of(s, stage))
+    return s
+
+
 def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
     """`s` with its convolutions scheduled, which take the stages that they read along."""
     for stage in s.stages:
@@ -140,7 +150,7 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
 def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """A stage in a nest of its own, no product, by how its loops run over what it reads and stores."""
     width = lanes or lanes_of(s, stage)
-    s = s if s.reduced(stage) else split_periods(fuse_contiguous(s, stage), stage, least=width)
+    s = s if s.reduced(stage) else fuse_contiguous(s, stage)
     loops = free_loops(s, stage)
     if len(loops) == 1 and loops == s.loops(stage):
         return _line(s, stage, loops[0], width)
@@ -227,11 +237,20 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     folds = [x for x in s.stages if s.reduced(x)]
     if any(product(s, x) is not None or several(s, x, SHORT_LOOP) or not runs_along(s, x) for x in folds):
         return None
+    counted = loops[: min([len(loops) - 1, *(len(free_loops(s, x)) for x in folds)])]
+    if folds and len(counted) > 1 and not _stays_in_cache(s, loops[1:]):
+        s, _ = fused(s, counted)  # one row at a time, by however many loops they are counted
     t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]
     on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
     found = all(outer in t.loops(x) for x in t.stages) and on_threads
     return t if found and ONE_LOOP(True) else None
+
+
+def _stays_in_cache(s: lp.Schedule, loops: Sequence[str]) -> bool:
+    """Whether the elements that `loops` run over are known to take at most half of the first cache, of each array."""
+    elements = prod(extent(s, x) or 0 for x in loops)
+    return 0 < 2 * elements * sum(a.buffer.dtype.bytes for a in s.func.args) <= lp.caches()[0]
 
 
 def _chosen_chain(s: lp.Schedule) -> lp.Schedule | None:

@@ -28,13 +28,42 @@ def test_what_would_leave_no_vector_stays_one_loop() -> None:
     assert len(split_periods(s, "y", least=4).loops("y")) == 3
 
 
-@pytest.mark.parametrize("text", [
-    # parts of unlike lengths, two numbers, a gather
-    'def f(x: "float32[4]", y: "out float32[10]"):\n    for i in range(10):\n        y[i] = x[i // 3]',
-    'def f(x: "float32[8]", y: "out float32[12]"):\n    for i in range(12):\n        y[i] = x[i // 2] + x[i % 3]',
-    'def f(k: "int32[4]", x: "float32[4]", y: "out float32[12]"):\n'
-    '    for i in range(12):\n        y[i] = x[min(max(k[i % 4], 0), 3)]',
-])  # fmt: skip
-def test_what_no_one_number_divides_is_left_alone(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ('def f(x: "float32[4]", y: "out float32[10]"):\n    for i in range(10):\n        y[i] = x[i // 3]', 1),
+        (
+            'def f(x: "int8[8]", y: "out int8[12]"):\n    for i in range(12):\n        y[i] = x[i // 2] * x[i % 3]',
+            1,
+        ),
+        (  # whatever is made of the remainder
+            'def f(k: "int32[4]", x: "float32[5]", y: "out float32[12]"):\n'
+            "    for i in range(12):\n        y[i] = x[min(max(k[i % 4], 0), 3)] + x[i % 4 + 1]",
+            2,
+        ),
+        (  # three digits
+            'def f(x: "float32[2, 3, 4]", y: "out float32[24]"):\n'
+            "    for i in range(24):\n        y[i] = x[i // 12, i // 4 % 3, i % 4]",
+            3,
+        ),
+    ],
+)
+def test_a_loop_is_split_by_numbers_that_divide_one_another(text: str, loops: int) -> None:
     s = lp.Schedule(lp.parse(text))
-    assert split_periods(s, s.stages[0]).func == s.func
+    t = split_periods(s, s.stages[0])
+    assert len(t.loops(s.stages[0])) == loops
+    assert_equivalent(s, t)
+
+
+@pytest.mark.parametrize("view", ["gather", "stencil", "norm"])
+def test_a_flat_result_is_made_as_one_of_two_dimensions_is(view: str) -> None:
+    x, k = lp.placeholder((6, 40), "float32", name="x"), lp.placeholder((36,), "int32", name="k")
+    y = {
+        "gather": x[:, :36] * x[:, k],
+        "stencil": x[:, :36] + x[:, 4:],
+        "norm": x[:, :36] - lp.sum(x, axis=1, keepdims=True),
+    }
+    s = lp.Schedule(y[view].reshape((216,)))
+    t = cpu(s, 4)
+    assert_equivalent(s, t)
+    assert not any(" // " in d or " % " in d for x in t.stages for touch in t.accesses(x) for d in touch.subscripts)
