@@ -78,7 +78,7 @@ def _product_pair(s: lp.Schedule, stage: str) -> tuple[str, str] | None:
     def may_be_one(outer: str, inner: str) -> bool:
         batch = outer not in over and not any(t.invariant(outer) for t in reads)
         size = extent(s, inner)
-        fits = size is not None and (TILE % size == 0 or size % TILE == 0)
+        fits = bool(size) and (TILE % size == 0 or size % TILE == 0)
         return not batch and fits and (outer in over) is (inner in over)
 
     return contiguous_pair(s, stage, may_be_one)

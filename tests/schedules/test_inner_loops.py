@@ -53,7 +53,7 @@ def test_what_depends_on_its_order_keeps_it(name: str, n: int, lanes: int) -> No
 @pytest.mark.parametrize("name", sorted(NESTS))
 def test_the_inner_loops_are_vectors(name: str) -> None:
     s = cpu(
-        lp.Schedule(parse('def f(A: "inout float64[64, 64]", B: "float64[64, 64]"):' + NESTS[name].format(n=64, m=63))),
+        lp.Schedule(parse('def f(A: "inout float64[96, 96]", B: "float64[96, 96]"):' + NESTS[name].format(n=96, m=95))),
         4,
     )
     assert any(s.loop(x).kind == "vectorize" for x in s.loops())
