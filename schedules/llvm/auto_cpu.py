@@ -237,14 +237,19 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     folds = [x for x in s.stages if s.reduced(x)]
     if any(product(s, x) is not None or several(s, x, SHORT_LOOP) or not runs_along(s, x) for x in folds):
         return None
-    counted = loops[: min([len(loops) - 1, *(len(free_loops(s, x)) for x in folds)])]
-    if folds and len(counted) > 1 and not _stays_in_cache(s, loops[1:]):
-        s, _ = fused(s, counted)  # one row at a time, by however many loops they are counted
-    t = rows(s, lanes=lanes) if folds else windows(s, lanes=lanes)
+    t = rows(_rows_as_one_loop(s, folds), lanes=lanes) if folds else windows(s, lanes=lanes)
     outer = t.loops(last)[0]
     on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
     found = all(outer in t.loops(x) for x in t.stages) and on_threads
     return t if found and ONE_LOOP(True) else None
+
+
+def _rows_as_one_loop(s: lp.Schedule, folds: Sequence[str]) -> lp.Schedule:
+    """`s` with the rows of its last stage, which `folds` fold, counted by one loop, where several count them and what
+    one iteration of the outermost touches does not stay in the first cache."""
+    loops = s.loops(s.stages[-1])
+    counting = loops[: min(len(loops) - 1, *(len(free_loops(s, x)) for x in folds))]
+    return fused(s, counting)[0] if len(counting) > 1 and not _stays_in_cache(s, loops[1:]) else s
 
 
 def _stays_in_cache(s: lp.Schedule, loops: Sequence[str]) -> bool:

@@ -20,20 +20,26 @@ _DIGIT = re.compile(r"\b(\w+)(?: // (\d+))?(?: % (\d+))?(?!\w)")
 def split_periods(s: lp.Schedule, stage: str, *, least: int = 1) -> lp.Schedule:
     """`s` with each loop of `stage` split by the numbers by which subscripts divide it, if each divides the next one.
 
-    Whatever else is in the subscript: `x[i // 64, i % 64 + 1]` makes two loops of `i`. The innermost loop of the stage
-    keeps `least` iterations or more.
+    Whatever else is in the subscript: `x[i // 64, i % 64 + 1]` makes two loops of `i`. What moves by a known step along
+    the loop asks for no split. The innermost loop of the stage keeps `least` iterations or more.
     """
     for loop in s.loops(stage):
-        subscripts = [d for t in s.accesses(stage) for d in t.subscripts if " // " in d or " % " in d]
-        found = [(int(q or 1), int(r or 1)) for d in subscripts for x, q, r in _DIGIT.findall(d) if x == loop]
-        numbers = sorted({q for q, _ in found} | {q * r for q, r in found}, reverse=True)
-        whole = extent(s, loop) or 0
-        if any(x % y for x, y in pairwise((whole, *numbers))):
-            continue
         rest = loop
-        for size in numbers:
-            if 1 < size < whole and (size >= least or loop != s.loops(stage)[-1]):
+        for size in _divisors(s, stage, loop):
+            if size >= least or loop != s.loops(stage)[-1]:
                 t = if_legal(s, "split", rest, size, tail="exact")
                 if t is not s:
                     (_, rest), s = t.last.loops, t
     return s
+
+
+def _divisors(s: lp.Schedule, stage: str, loop: str) -> list[int]:
+    """The numbers by which subscripts of `stage` divide `loop`, the largest first; none if one divides not the next."""
+    touched = [t for t in s.accesses(stage) if t.strides.get(loop, 0) is None]
+    found = [
+        (int(q or 1), int(r or 1)) for t in touched for d in t.subscripts for x, q, r in _DIGIT.findall(d) if x == loop
+    ]
+    numbers = {q for q, _ in found} | {q * r for q, r in found}
+    whole = extent(s, loop) or 0
+    inside = sorted((n for n in numbers if 1 < n < whole), reverse=True)
+    return [] if any(x % y for x, y in pairwise((whole, *inside))) else inside

@@ -42,7 +42,7 @@ def test_what_would_leave_no_vector_stays_one_loop() -> None:
             2,
         ),
         (  # three digits
-            'def f(x: "float32[2, 3, 4]", y: "out float32[24]"):\n'
+            'def f(x: "float32[2, 3, 5]", y: "out float32[24]"):\n'
             "    for i in range(24):\n        y[i] = x[i // 12, i // 4 % 3, i % 4]",
             3,
         ),
