@@ -33,6 +33,7 @@ from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import short_fold, short_folds
 from .stencil_rows import neighbours, reaches
+from .steps_in_blocks import in_steps, steps_in_blocks
 from .tiled_products import (
     contraction_in_parts,
     deep_product,
@@ -93,7 +94,13 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
         ),
         Phase([Recipe("statistics of columns", _is_along_columns, _columns, ends="program")], whole=True),
         Phase([Recipe("folds in registers", short_fold, short_folds)]),
-        Phase([Recipe("scan", is_scan, batched_scan), Recipe("recurrence", is_recurrence, recurrence)]),
+        Phase(
+            [
+                Recipe("scan", is_scan, batched_scan),
+                Recipe("recurrence", is_recurrence, recurrence),
+                Recipe("steps of rows in blocks", in_steps, lambda s, x: steps_in_blocks(s, x, threads=threads)),
+            ]
+        ),
         Phase(
             [
                 Recipe("few rows of blocks", _has_few_rows, lambda s, _: few_row_blocks(s), ends="program"),

@@ -1,0 +1,78 @@
+"""Nests in steps, a block an iteration of the outermost loop: they mean the same, without races, and are recognized."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.lower.pipeline import lower
+from schedules.cuda.steps_in_blocks import in_steps, steps_in_blocks
+
+SMOOTHED = """
+def smoothed(rows: "size", x: "inout int32[rows, {n}]", y: "inout int32[rows, {n}]"):
+    for r in range(rows):
+        for t in range({steps}):
+            for i in range({n} - 2):
+                y[r, i + 1] = x[r, i] + x[r, i + 1] + x[r, i + 2]
+            for j in range({n} - 2):
+                x[r, j + 1] = y[r, j + 1] - x[r, j + 1]
+"""
+
+
+def smoothed(n: int, steps: int) -> lp.Schedule:
+    return lp.Schedule(lp.parse(SMOOTHED.format(n=n, steps=steps)))
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(1, 3), st.integers(3, 80), st.integers(1, 3), st.sampled_from((32, 64)))
+def test_steps_of_rows_mean_the_same_without_races(rows: int, n: int, steps: int, threads: int) -> None:
+    s = smoothed(n, steps)
+    made = lower(steps_in_blocks(s, s.stages[0], threads=threads).func, "cuda")
+    x = np.arange(rows * n, dtype=np.int32).reshape(rows, n) % 7
+    want, got = (lp.interpret(f, {"x": x, "y": x * 0}, {"rows": rows}) for f in (s.func, made))
+    assert all(np.array_equal(want[name], got[name]) for name in want)
+
+
+def test_auto_takes_a_block_for_each_row() -> None:
+    s = schedules.gpu(smoothed(300, 4))
+    loops = {x.var: x.kind for x in (s.loop(y) for y in s.loops())}
+    assert loops["r"] == "blockIdx.x"
+    assert list(loops.values()).count("threadIdx.x") == 2
+
+
+def test_a_sort_is_one_kernel_for_all_its_rounds() -> None:
+    x = lp.placeholder((3, 64), "float32", name="x")
+    made = schedules.gpu(lp.Schedule(lp.sort(x)), arch="sm_90a")
+    assert len(lp.nests(made.func)) <= 2
+    a = np.array([[7, np.nan, *range(62)]] * 3, np.float32)
+    (got,) = lp.interpret(lower(made.func, "cuda"), {"x": a}).values()
+    assert np.array_equal(got, np.sort(a, axis=-1), equal_nan=True)
+
+
+OTHERS = {
+    "a statement alone": """
+    for i in range(8):
+        x[i] = x[i] + 1""",
+    "no loops": """
+    x[0] = 1
+    y[0] = x[0]""",
+    "no loop for threads": """
+    for i in range(8):
+        for t in range(3):
+            x[i] = x[i] + t
+            y[i] = x[i] * y[i]""",
+    "rows that depend on one another": """
+    for i in range(7):
+        for t in range(3):
+            for j in range(4):
+                x[i] = x[i + 1] + j
+            for k in range(4):
+                y[k] = x[i] * y[k]""",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_nests_are_left_to_others(name: str) -> None:
+    s = lp.Schedule(lp.parse(f'def f(x: "inout int32[8]", y: "inout int32[8]"):{OTHERS[name]}'))
+    assert not any(in_steps(s, x) for x in s.stages)
