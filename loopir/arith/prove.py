@@ -16,6 +16,7 @@ from loopir.arith.poly import (
     Poly,
     coefficient,
     constant_poly,
+    divide_monomial,
     expand_index,
     poly_add,
     poly_add_to,
@@ -304,13 +305,29 @@ def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], know
     for _ in range(MAX_PROOF_STEPS):
         if rest is None:
             return
-        q, r = poly_divmod(poly_scale(rest, -1), b)
+        q, r = poly_divmod(_multiplied_out(poly_scale(rest, -1), known), b)
         for less in (1, 0):
             room = least(poly_add(poly_add(poly_scale(b, 1 - less), r, -1), {(): -1}), known)
             if q and room is not None and room >= 0:
                 yield poly_add(q, constant_poly(-less))
                 return
         rest = _without_loop(rest, known)
+
+
+def _multiplied_out(p: Mapping[Monomial, int], known: Assumptions) -> Mapping[Monomial, int]:
+    """`p` with k * n for each k * d * (n // d) of a size n that d divides."""
+    for m, k in p.items():
+        for a in m:
+            if (
+                isinstance(a, FloorDiv)
+                and isinstance(a.b, Int)
+                and k % a.b.value == 0
+                and known.divides(a.b.value, a.a)
+            ):
+                rest = {x: c for x, c in p.items() if x != m}
+                whole = poly_mul({(): k // a.b.value}, poly_mul(expand_index(a.a), {divide_monomial(m, a): 1}))
+                return _multiplied_out(poly_add(rest, whole), known)
+    return p
 
 
 def poly_divmod(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> tuple[Poly, Poly]:

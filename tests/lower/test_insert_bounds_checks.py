@@ -153,6 +153,18 @@ def words_of(func: Func, target: str) -> tuple[Any, ...]:
     return lower(func, target).params[len(func.params) :]
 
 
+@pytest.mark.parametrize("tiles", ["n // 16 * n + n // 8", "n * (n + 2) // 16", "n // 16 * n + n // 16 * 2"])
+def test_tiles_of_a_multiple_are_inside_however_they_are_counted(tiles: str) -> None:
+    func = lp.parse(f"""
+        def f(n: "size", T: "out float32[n, n + 2]"):
+            if n % 16 == 0 and 1 <= n:
+                for p in range({tiles}):
+                    for q in range(16):
+                        T[(p * 16 + q) // (n + 2), (p * 16 + q) % (n + 2)] = 1.0
+    """)
+    assert not words_of(func, "llvm")
+
+
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(funcs())
