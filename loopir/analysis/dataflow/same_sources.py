@@ -1,8 +1,8 @@
 """Compare two Funcs that differ in where elements of some buffers lie: does every read see the same write?
 
 Statements, iterations and their order are the same in both, so that values are the same, by induction over time, if
-each read of such a buffer has the same last write. Reads of other buffers are not looked at: what is written to these,
-and when, is no other. This asks isl a few times for each read of such a buffer, where a proof asks about all values.
+each read of such a buffer has the same last write, those in subscripts included. Reads of other buffers are not looked
+at: what is written to these, and when, is no other. This asks isl a few times for each read of such a buffer, where a proof asks about all values.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -53,6 +53,8 @@ def _moved_buffers(pairs: Iterable[tuple[Site, Site]]) -> frozenset[str] | None:
         s, t = _statement(a), _statement(b)
         if [x.name for x in s.buffers] != [x.name for x in t.buffers] or not _same_operations(a, b):
             return None
+        if [x.buffer.name for x in _elements_read(a)] != [x.buffer.name for x in _elements_read(b)]:
+            return None
         if s.at != t.at:
             moved.update(x.name for x in s.buffers)
         moved.update(x.buffer.name for x, y in zip(_elements_read(a), _elements_read(b), strict=True) if x.at != y.at)
@@ -97,8 +99,9 @@ def _values_of_site(site: Site) -> tuple[Value, ...]:
 
 
 def _elements_read(site: Site) -> list[Load]:
-    """The elements that instances of `site` read; a fold reads those that it goes on from, too."""
-    stmt, found = _statement(site), [x for v in _values_of_site(site) for x in _loads(v)]
+    """The elements that instances of `site` read, also to find others; a fold reads those that it goes on from, too."""
+    stmt = _statement(site)
+    found = [x for v in (*_values_of_site(site), *stmt.at) for x in _loads(v)]
     assert site.statement is not None
     folds = isinstance(stmt, Reduce) and not site.statement.init
     return [*found, *(Load(b, stmt.at) for b in stmt.buffers)] if folds else found
