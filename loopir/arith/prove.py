@@ -305,7 +305,7 @@ def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], know
     for _ in range(MAX_PROOF_STEPS):
         if rest is None:
             return
-        q, r = poly_divmod(_multiplied_out(poly_scale(rest, -1), known), b)
+        q, r = poly_divmod(_without_exact_quotients(poly_scale(rest, -1), known), b)
         for less in (1, 0):
             room = least(poly_add(poly_add(poly_scale(b, 1 - less), r, -1), {(): -1}), known)
             if q and room is not None and room >= 0:
@@ -314,20 +314,21 @@ def _highest_quotient(x: Mapping[Monomial, int], b: Mapping[Monomial, int], know
         rest = _without_loop(rest, known)
 
 
-def _multiplied_out(p: Mapping[Monomial, int], known: Assumptions) -> Mapping[Monomial, int]:
-    """`p` with k * n for each k * d * (n // d) of a size n that d divides."""
-    for m, k in p.items():
-        for a in m:
-            if (
-                isinstance(a, FloorDiv)
-                and isinstance(a.b, Int)
-                and k % a.b.value == 0
-                and known.divides(a.b.value, a.a)
-            ):
-                rest = {x: c for x, c in p.items() if x != m}
-                whole = poly_mul({(): k // a.b.value}, poly_mul(expand_index(a.a), {divide_monomial(m, a): 1}))
-                return _multiplied_out(poly_add(rest, whole), known)
-    return p
+def multiplied_out(p: Mapping[Monomial, int], m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
+    """`p` with k * n for its term k * d * (n // d), whose monomial `m` has the atom `a`; None unless d divides n."""
+    k = p[m]
+    if not (isinstance(a.b, Int) and k % a.b.value == 0 and known.divides(a.b.value, a.a)):
+        return None
+    out = {x: c for x, c in p.items() if x != m}
+    poly_add_to(out, poly_mul(expand_index(a.a), {divide_monomial(m, a): 1}), k // a.b.value)
+    return out
+
+
+def _without_exact_quotients(p: Mapping[Monomial, int], known: Assumptions) -> Mapping[Monomial, int]:
+    """`p` with all its exact quotients multiplied out."""
+    quotients = ((m, a) for m in p for a in m if isinstance(a, FloorDiv))
+    out = next((x for m, a in quotients if (x := multiplied_out(p, m, a, known)) is not None), None)
+    return p if out is None else _without_exact_quotients(out, known)
 
 
 def poly_divmod(p: Mapping[Monomial, int], b: Mapping[Monomial, int]) -> tuple[Poly, Poly]:

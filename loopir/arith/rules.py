@@ -25,7 +25,7 @@ from loopir.arith.poly import (
     poly_scale,
     to_index,
 )
-from loopir.arith.prove import grows_without_bound, interval, nonnegative, poly_divmod
+from loopir.arith.prove import grows_without_bound, interval, multiplied_out, nonnegative, poly_divmod
 from loopir.arith.rule_statement import rule
 from loopir.ir.grammar import Add, FloorDiv, Index, Int, Max, Min, Mod
 from loopir.ir.traverse.walk import free_vars
@@ -354,12 +354,7 @@ def _digit_below(a: FloorDiv, n: int, digit: Mod, known: Assumptions) -> Poly | 
 
 @rule("multiple-of-quotient", "k * d * (n // d) == k * n", "n % d == 0", constants="k d")
 def exact_quotient(p: Poly, m: Monomial, a: FloorDiv, known: Assumptions) -> Poly | None:
-    k = p[m]
-    if isinstance(a.b, Int) and k % a.b.value == 0 and known.divides(a.b.value, a.a):
-        out = {x: c for x, c in p.items() if x != m}
-        poly_add_to(out, poly_mul(atom_poly(a.a), {divide_monomial(m, a): 1}), k // a.b.value)
-        return out
-    return None
+    return multiplied_out(p, m, a, known)
 
 
 SUMS = (rejoin, rejoin_digit, exact_quotient)

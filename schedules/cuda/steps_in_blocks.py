@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import loopir as lp
 
 from ..common.nest_queries import extent, one_nest
-
-WARP = 32
-"""Threads of a warp: a block has whole ones."""
+from .row_threads import WARP
 
 
 def in_steps(s: lp.Schedule, stage: str) -> bool:
@@ -32,7 +30,7 @@ def in_steps(s: lp.Schedule, stage: str) -> bool:
 @lp.composite
 def steps_in_blocks(s: lp.Schedule, stage: str, *, threads: int = 256) -> lp.Schedule:
     """The nest of `stage` with a block for each iteration of its outermost loop, and at most `threads` threads for the
-    innermost loops. ScheduleError if one of them cannot be on threads."""
+    innermost loops, in whole warps. ScheduleError if one of them cannot be on threads."""
     inner = dict.fromkeys(s.loops(x)[-1] for x in _statements_beside(s, stage))
     longest = max((extent(s, x) or threads for x in inner), default=threads)
     width = min(threads, -(-longest // WARP) * WARP)

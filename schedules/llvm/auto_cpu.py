@@ -73,11 +73,11 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(s)) if is_new else s)
-    for split in (False, True):
-        s = _periods_split(s, lanes) if split else s
-        together = _rows_in_one_loop(s, lanes) if s.stages else None
-        if together is not None:
-            return together
+    together = _rows_in_one_loop(s, lanes)
+    if together is None and (split := _periods_split(s, lanes)).func is not s.func:
+        s, together = split, _rows_in_one_loop(split, lanes)
+    if together is not None:
+        return together
     s = _windows_first(shared_rows(s), lanes)
     copies = [x for x in s.stages if is_reshaped_operand(s, x)]
     for stage in (*(x for x in s.stages if x not in copies), *copies):
@@ -230,9 +230,11 @@ def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     """All stages in one loop over rows of the last one, if they can be there; rows of it are on threads then."""
+    if len(s.stages) < 2:
+        return None
     last = s.stages[-1]
     loops = s.loops(last)
-    if len(s.stages) < 2 or len(loops) < 2 or s.reduced(last) or loops[0] not in free_loops(s, last):
+    if len(loops) < 2 or s.reduced(last) or loops[0] not in free_loops(s, last):
         return None
     folds = [x for x in s.stages if s.reduced(x)]
     if any(product(s, x) is not None or several(s, x, SHORT_LOOP) or not runs_along(s, x) for x in folds):

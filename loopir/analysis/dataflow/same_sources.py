@@ -2,7 +2,8 @@
 
 Statements, iterations and their order are the same in both, so that values are the same, by induction over time, if
 each read of such a buffer has the same last write, those in subscripts included. Reads of other buffers are not looked
-at: what is written to these, and when, is no other. This asks isl a few times for each read of such a buffer, where a proof asks about all values.
+at: what is written to these, and when, is no other. This asks isl a few times for each read of such a buffer, where a
+proof asks about all values.
 """
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
