@@ -56,6 +56,21 @@ def f(A: "float32[7]", B: "out float32[7]"):
     assert_same(s.func, after.func, {})
 
 
+def test_shift_inwards_looks_at_what_starts_a_fold() -> None:
+    """The start of the fold over k reads X outside of k."""
+    s = Schedule(
+        parse("""
+            def f(A: "float32[4]", X: "inout float32[8]", Z: "inout float32[8]"):
+                for i in range(1):
+                    for k in range(4):
+                        Z[i] = max(A[k], over=k, init=X[i])
+                        X[i + k] = A[k]
+        """)
+    )
+    with pytest.raises(ScheduleError, match="read elements of X before they are written"):
+        s.split("k", 3, tail="shift_inwards")
+
+
 def test_shift_inwards_refuses_what_it_would_do_twice() -> None:
     s = Schedule(parse("""
 def f(A: "inout float32[7]", B: "inout float32[7]"):

@@ -36,7 +36,12 @@ class InterveningWrite:
 
 
 def is_written_before(func: Func, read: Done, write: Done, outer: Sequence[str]) -> bool:
-    """Whether all that `read` reads is seen to be written by `write` before, in one iteration of the loops `outer`."""
+    """Whether all that `read` reads is seen to be written by `write` before, in one iteration of the loops `outer`.
+
+    Where one of the two is outside of one of these, as the start of a fold is of the loop that is folded, it is not.
+    """
+    if not {*outer} <= {*read[0].dims} & {*write[0].dims}:
+        return False
     try:
         with question(times=ALGEBRA):
             return _written_before(func, read, write, outer)
