@@ -239,11 +239,13 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     folds = [x for x in s.stages if s.reduced(x)]
     if any(product(s, x) is not None or several(s, x, SHORT_LOOP) or not runs_along(s, x) for x in folds):
         return None
-    t = rows(_rows_as_one_loop(s, folds), lanes=lanes) if folds else windows(s, lanes=lanes)
-    outer = t.loops(last)[0]
-    on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
-    found = all(outer in t.loops(x) for x in t.stages) and on_threads
-    return t if found and ONE_LOOP(True) else None
+    for prepared in dict.fromkeys((_rows_as_one_loop(s, folds), s)) if folds else (s,):  # borders of rows need many
+        t = rows(prepared, lanes=lanes) if folds else windows(s, lanes=lanes)
+        outer = t.loops(last)[0]
+        on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
+        if all(outer in t.loops(x) for x in t.stages) and on_threads:
+            return t if ONE_LOOP(True) else None
+    return None
 
 
 def _rows_as_one_loop(s: lp.Schedule, folds: Sequence[str]) -> lp.Schedule:
