@@ -164,7 +164,8 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return columns(s, stage, lanes=lanes)
     if loops:
         tiles = legal(s, transpose_cpu, stage) if transposed_tile(s, stage) is not None else None
-        return tiles or _grid(s, stage, loops, width)
+        made = tiles or _grid(s, stage, loops, width)
+        return made if stage not in made.stages or _has_lanes(made, stage) else folded(made, stage, lanes=lanes)
     return into_one(s, stage, lanes=lanes)
 
 
@@ -292,6 +293,10 @@ def _shorter(s: lp.Schedule, stage: str, lanes: int) -> bool:
 
 def _in_vectors(s: lp.Schedule, stage: str) -> bool:
     return any(s.loop(x).kind == "vectorize" for x in s.loops(stage)[-1:])
+
+
+def _has_lanes(s: lp.Schedule, stage: str) -> bool:
+    return any(s.loop(x).kind == "vectorize" for x in s.loops(stage))
 
 
 def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.nest_queries import extent, if_legal, in_lanes, iterations
-from .split_reduction import folded, lanes_of, runs_along
+from .split_reduction import EXCHANGED, folded, lanes_of, runs_along
 
 LONG = 1 << 17
 """Iterations inside an outer loop from which on threads share them: starting them takes a few microseconds."""
 VECTORS = 4
 """Vectors of columns whose sums are in registers."""
-EXCHANGED = 4
-"""Whole vectors from which the lanes of one are picked, at most."""
 
 
 @lp.composite
@@ -76,6 +74,8 @@ def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sched
     inner = loops[loops.index(column) + 1 :]
     length = extent(s, column)
     vectors = VECTORS if length is None else min(VECTORS, length // lanes)
+    if length is not None and vectors and length % (vectors * lanes):
+        vectors = 1 << (vectors.bit_length() - 1)  # masked ones are loaded one by one where they are no power of two
     if not vectors or set(inner) - set(over) or s.why("split", column, vectors * lanes) is not None:
         return s
     t, (outer, lane) = s.split(column, vectors * lanes).with_loops

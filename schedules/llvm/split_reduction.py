@@ -16,6 +16,8 @@ from .threads import parallel_if_legal
 
 VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
+EXCHANGED = 4
+"""Whole vectors from which the lanes of one are picked, at most."""
 PART = 1 << 15
 """Elements that a thread folds at once, of a fold of all that there is."""
 SHORT_ROW = 64
@@ -52,15 +54,18 @@ def runs_along(s: lp.Schedule, stage: str) -> bool:
 def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int = VECTORS) -> lp.Schedule:
     """`s` with the innermost reduced loop of `stage` in `vectors` vectors of `lanes` partial results.
 
-    A stage whose rows are known to be shorter than a vector, or do not lie side by side, is left as it is.
+    What is read by steps of more than a few elements is loaded one by one, so there are as many partial results as
+    additions can start meanwhile. A stage whose rows are known to be shorter than a vector is left as it is.
     """
     lanes = lanes or lanes_of(s, stage)
+    lanes, vectors = (lanes, vectors) if runs_along(s, stage) else (_picked_lanes(s, stage, lanes), 1)
     loop = s.loops(stage)[-1]
     length, most = extent(s, loop), s.longest(stage, loop)
-    if not runs_along(s, stage) or lanes < 2 or (most is not None and most < (SHORT_ROW if length is None else lanes)):
+    if lanes < 2 or (most is not None and most < (SHORT_ROW if length is None else lanes)):
         return s
     vectors = PARTIAL(vectors, at=stage)
     vectors = vectors if length is None else min(vectors, length // lanes)
+    vectors = 1 << (vectors.bit_length() - 1)  # others are masked, and folded, one by one
     t, (outer, lane) = s.split(loop, lanes * vectors).with_loops
     if t.why("rfactor", stage, lane) is not None:
         return s
@@ -82,7 +87,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     Threads take the parts, whose results are folded at the end. A stage that is no such fold is left as it is.
     """
     over = s.reduced(stage)
-    if over != s.loops(stage) or not runs_along(s, stage):
+    if not over or over != s.loops(stage):
         return s
     part = PART_LENGTH(part, at=stage)
     length, rows = extent(s, over[0]), max(1, part // prod(extent(s, x) or part for x in over[1:]))
@@ -98,6 +103,17 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     for x in (x for x in t.stages if x not in (stage, *s.stages)):  # the parts, and what is left over
         t = folded(t, x, lanes=lanes)
     return parallel_if_legal(t, stage, outer)
+
+
+def _picked_lanes(s: lp.Schedule, stage: str, lanes: int) -> int:
+    """How many partial results `stage` has whose reads do not all lie side by side: `lanes`, if each vector is picked
+    from a few, or by indices that it reads, else as many as additions that can start one after another."""
+    loop = s.loops(stage)[-1]
+    if loop not in s.reduced(stage) or s.loop(loop).kind != "serial":
+        return 1
+    steps = [t.strides.get(loop) for t in reads_of(s, stage) if not t.invariant(loop)]
+    near = all(step is None or abs(getattr(step, "value", EXCHANGED + 1)) <= EXCHANGED for step in steps)
+    return lanes if near else min(lanes, VECTORS)
 
 
 def _fold_privately(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:

@@ -41,11 +41,43 @@ def test_a_fold_has_as_many_vectors_as_told_and_no_guard_where_they_fit() -> Non
     assert " if " not in lp.text(t.func)
 
 
-def test_what_does_not_lie_side_by_side_is_left_alone() -> None:
-    x = lp.placeholder((64, 5), "float32", name="x")
-    c = lp.reduce_axis(64, name="c")
-    s = lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[c, i], axis=c), name="S"))
-    assert schedules.folded(s, "S").func == s.func
+def test_folds_take_vectors_that_machines_have_masks_for() -> None:
+    """Three vectors would be masked, and folded at the end, element by element."""
+    t = schedules.folded(row_sums(14), "S", lanes=4)
+    assert 'alloc("float32[8]", scope="local") as S_rf' in lp.text(t.func)
+
+
+@pytest.mark.parametrize("length", [7, 8, 21])
+@pytest.mark.parametrize(("step", "lanes"), [(1, 8), (4, 8), (9, 4)])
+def test_what_is_read_by_steps_has_as_many_partial_results_as_pay(step: int, lanes: int, length: int) -> None:
+    x = lp.placeholder((5, length, step), "float32", name="x")
+    c = lp.reduce_axis(length, name="c")
+    s = lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[i, c, 0], axis=c), name="S"))
+    t = schedules.folded(s, "S", lanes=8)
+    given = np.arange(5 * length * step, dtype=np.float32).reshape(5, length, step)
+    same_in_the_ring(s, t, {"x": given}, {})
+    np.testing.assert_array_equal(t.build("llvm")(given), given[:, :, 0].sum(axis=1))
+    assert (t.func == s.func) == (length < lanes)
+
+
+@pytest.mark.parametrize("gathered", [False, True])
+def test_folds_that_do_not_run_along_memory_have_lanes(gathered: bool) -> None:
+    x, y = lp.placeholder((30, 30), "float32", name="x"), lp.placeholder((30, 30), "float32", name="y")
+    at = lp.placeholder((30, 30), "int32", name="at")
+    s = lp.Schedule(lp.sum(x * y[at, 0], axis=1) if gathered else lp.sum(x * y.T))
+    t = schedules.cpu(s, lanes=8)
+    assert any(t.loop(x).kind == "vectorize" for x in t.loops(t.stages[0]))
+    same_in_the_ring(s, t, {"x": np.ones((30, 30), "f"), "y": np.ones((30, 30), "f"), "at": np.eye(30, dtype="i")}
+                     if gathered else {"x": np.ones((30, 30), "f"), "y": np.ones((30, 30), "f")}, {})  # fmt: skip
+
+
+def test_windows_of_rows_with_borders_are_computed_where_they_are_read() -> None:
+    """They need rows around, so that their loops over rows stay several."""
+    x, w = lp.placeholder((1, 9, 70, 70), "float32", name="x"), lp.placeholder((9, 1, 3, 3), "float32", name="w")
+    t = schedules.cpu(lp.Schedule(lp.relu(lp.conv2d(x, w, padding=1, groups=9))))
+    outer = t.loops(t.stages[-1])[0]
+    assert t.loop(outer).kind == "parallel"
+    assert all(outer in t.loops(x) for x in t.stages)
 
 
 def doubled(n: int, dtype: str) -> lp.Schedule:
