@@ -202,3 +202,14 @@ def test_a_fold_of_extremes_is_nan_where_an_element_is(name: str, lanes: int) ->
     calls = [line for line in kernel.source.splitlines() if f"@llvm.{name}imum" in line and " call " in line]
     assert calls
     assert all(" nsz " in line for line in calls)
+
+
+def test_a_wide_vector_is_stored_by_cache_lines_in_the_order_of_memory() -> None:
+    """LLVM orders the registers of one wide store as it likes, and a CPU is slower to write lines in another order."""
+    s = lp.Schedule(program(("x[i] * 2.0 + y[i]", BY_NAME["float32"], dict.fromkeys("xy", BY_NAME["float32"])), n=640))
+    s, (_, lane) = s.split("i0", 64).with_loops
+    source = s.vectorize(lane).build("llvm").source
+    stores = [x.split() for x in source.splitlines() if x.strip().startswith("store <")]
+    assert len(stores) == 4
+    assert all("<16 x float>" in " ".join(x) for x in stores)
+    assert (s.vectorize(lane).build("llvm")(*(np.arange(640, dtype="f"),) * 2) == 3 * np.arange(640)).all()
