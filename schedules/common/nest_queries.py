@@ -38,6 +38,21 @@ def is_guarded(s: lp.Schedule, loop: str) -> bool:
     return False
 
 
+def evaluates_functions(s: lp.Schedule, stage: str) -> bool:
+    """Whether a value of `stage` is made by a function that takes several instructions after one another, as exp."""
+    pending: list[Any] = [s.loop(x) for x in s.loops(stage)[-1:]]
+    while pending:
+        x = pending.pop()
+        function = getattr(x, "fn", None)
+        if function is not None and getattr(function, "ulp", 0.0) > 0 and function.work > 1:
+            return True
+        if getattr(x, "label", stage) == stage:
+            inside = (getattr(x, name, ()) for name in ("body", "then", "orelse", "values", "args"))
+            pending += [y for found in inside for y in found]
+            pending += [getattr(x, name) for name in ("value", "a", "b") if hasattr(x, name)]
+    return False
+
+
 def iterations(s: lp.Schedule, loops: Iterable[str], unknown: int | None = None) -> int | None:
     """How many iterations `loops` have together, each that is not known taken to have `unknown`, if that is given."""
     counts = [unknown if (n := extent(s, x)) is None else n for x in loops]

@@ -246,3 +246,19 @@ def test_short_folds_of_varying_length_are_one_by_one() -> None:
     for n, partial in ((16, False), (200, True)):
         t = schedules.auto(lp.Schedule(lp.parse(text.format(n))), "llvm")
         assert any("_rf" in x for x in t.buffers) == partial
+
+
+def vector_lanes(result: Any) -> list[int]:
+    s = schedules.auto(lp.Schedule(result), "llvm")
+    return [s.loop(x).extent.value for x in s.loops() if s.loop(x).kind == "vectorize"]
+
+
+def test_functions_of_several_vectors_are_evaluated_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few of them run past the end of a row; arithmetic alone gains nothing by it."""
+    monkeypatch.setattr(lp, "vector_unit", lambda: (64, 32))
+    x, y = (lp.placeholder((40, m), "float32", name="x") for m in (512, 88))
+    row = lp.placeholder((512,), "float32", name="row")
+    assert vector_lanes(lp.exp(x - row)) == [64]
+    assert vector_lanes((x - row) * 2.0) == [16]
+    assert vector_lanes(lp.exp(y)[:, 1:] + 1.0)[0] == 32  # 87 elements: six vectors, three times two
+    assert vector_lanes(lp.exp(row)) == [64]
