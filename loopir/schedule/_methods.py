@@ -133,6 +133,11 @@ class Methods:
         """Compute functions of `stage`, such as `exp`, by those for results of 16 bits, such as `exp_16`."""
         raise NotImplementedError
 
+    def narrow_sum(self, stage: str, dtype: str = "int32") -> Self:
+        """Add up the sum `stage` of integers in `dtype`, where the types of its terms, and how many there are, prove
+        that this type holds it. Those that read the sum widen it."""
+        raise NotImplementedError
+
     def pad(self, stage: str, *loops: str, value: float | int = 0.0) -> Self:
         """Run `stage` without the guards that speak of `loops`, or without any where none is named."""
         raise NotImplementedError

@@ -38,6 +38,7 @@ from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
+from .narrow_sums import narrow_sums
 from .nontemporal_stores import past_caches, streamed
 from .normalize_nests import normalized
 from .periodic_reads import split_periods
@@ -116,7 +117,7 @@ def _several_on_threads(s: lp.Schedule) -> lp.Schedule:
 
 def _prepared(s: lp.Schedule) -> lp.Schedule:
     """`s` in normal form, with operands of products that are computed once, and folded dimensions as one."""
-    s = normalized(s)
+    s = narrow_sums(normalized(s))
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)

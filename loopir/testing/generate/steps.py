@@ -37,7 +37,7 @@ from loopir.schedule.core.trace import Step
 from loopir.testing.generate.draws import between, choose
 
 T = TypeVar("T")
-OF_NUMBERS = frozenset({"defer_scale", "narrow_functions", "use_exp2"})
+OF_NUMBERS = frozenset({"defer_scale", "narrow_functions", "narrow_sum", "use_exp2"})
 """Primitives that are right of numbers alone, of their order or to 16 bits: no ring and no field can judge them."""
 EXACT = tuple(sorted(PRIMITIVES.keys() - OF_NUMBERS))
 """All others, which are right in any arithmetic."""
