@@ -18,8 +18,9 @@ from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.analysis.presburger.solver import effort
 from loopir.errors import EASIER, MismatchError, ScheduleError, Undecided, spelled
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Func, InstrRegion
 from loopir.ir.recursion import deep
+from loopir.ir.traverse.queries import statements
 from loopir.ir.verify.verify import verify
 from loopir.schedule.core.cache_hints import drop_dead_hints
 from loopir.schedule.core.find import join_names
@@ -81,12 +82,19 @@ def _decided(f: Callable[..., Func], bound: inspect.BoundArguments) -> Func:
 
 
 def replay(func: Func, name: str, args: tuple[object, ...], kwargs: tuple[tuple[str, object], ...]) -> Func:
-    """Take a step that is given as data as if it were typed, inside another step; a ScheduleError where it cannot."""
+    """Take a step that is given as data, inside another step; a ScheduleError where it cannot be taken.
+
+    The step around it verifies what all of them give. What may be wrong by then, and right again after the next step,
+    is what instructions do: it is verified here.
+    """
     if name not in PRIMITIVES:
         raise ScheduleError(f"there is no primitive {name!r}", suggestion=f"one of {join_names(sorted(PRIMITIVES))}")
-    outermost = _TYPED.set(True)
+    outermost = _TYPED.set(False)
     try:
-        return PRIMITIVES[name](func, *args, **dict(kwargs))
+        made = PRIMITIVES[name](func, *args, **dict(kwargs))
+        if any(isinstance(s, InstrRegion) for s in statements(made.body)):
+            _verify(made)
+        return drop_dead_hints(made)
     except TypeError as error:
         raise ScheduleError(str(error), suggestion="arguments as the primitive takes them") from None
     finally:
