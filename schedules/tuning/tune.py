@@ -28,7 +28,7 @@ from .database import Database, open_database
 from .lookup import find_tuned
 from .measure import Answer, ask_worker
 from .progress import Progress
-from .races import Times, percentile, surely_faster_than_first, surely_slower
+from .races import WORTH, Times, percentile, surely_faster_than_first, surely_slower
 from .records import Record, Subject, apply_record, canonical, machine_name, subject_of
 from .residual import Residual
 
@@ -491,8 +491,9 @@ class TuningRun:
             if e is first or not surely_faster_than_first(e.times):
                 break
             fresh = self._confirmed(e, interrupted)
-            if surely_faster_than_first(fresh):
+            if surely_faster_than_first(fresh) and (again := self._confirmed(e, interrupted)).ratio <= WORTH:
                 best = e
+                fresh = Times(fresh.seconds + again.seconds, fresh.ratios + again.ratios)
                 break
         calls: dict[str, list[float]] = {}
         if p99 is not None:
@@ -505,7 +506,8 @@ class TuningRun:
                      record.p99, record)  # fmt: skip
 
     def _confirmed(self, e: Entry, interrupted: bool) -> Times:
-        """Times of a candidate beside the formula's choice in rounds of their own."""
+        """Times of a candidate beside the formula's choice in rounds, and a process, of their own: in another one, the
+        pages of memory and the places of the code are others."""
         if interrupted:
             return e.times
         self.shown.show(f"confirming {e.candidate.label}")
