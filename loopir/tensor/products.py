@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from math import prod
 from typing import Any
 
 from loopir.errors import ExprError
@@ -19,6 +21,10 @@ from loopir.tensor.tensor import Tensor
 
 __all__ = ["einsum", "outer", "trace"]
 
+_Factor = tuple[Tensor, str]
+"""An operand and the labels of its dimensions."""
+MOST_ORDERED = 5
+"""Operands of which all 180 orders are tried; six have 2,700."""
 _SPARE = "".join(map(chr, range(0x391, 0x3A9)))
 """Names of the dimensions that an Ellipsis stands for: capital Greek letters, which no subscript is."""
 
@@ -26,8 +32,9 @@ _SPARE = "".join(map(chr, range(0x391, 0x3A9)))
 def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor:
     """The sum of products that NumPy's `einsum` means by `subscripts`, such as "ij,jk->ik" or "...ij,...jk->...ik".
 
-    Operands are multiplied from left to right, two at a time, and what no later one names is summed at once. Narrow
-    floats accumulate in float32, or in `accum_dtype`.
+    Operands are multiplied two at a time, in the order of the fewest multiplications where the sizes are known, else
+    from left to right, and what no other one names is summed at once. Narrow floats accumulate in float32, or in
+    `accum_dtype`; unless that is given, each product of two is rounded, as torch's are.
     """
     what = f"einsum({subscripts!r})"
     tensors: list[Tensor] = [stage_reduction(as_expr(Tensor, x, None)) for x in operands]
@@ -35,21 +42,50 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
     sizes = _sizes(what, terms, tensors)
     t = common_type(tensors)
     work = dtypes.dtype(accum_dtype) if accum_dtype is not None else float32 if t.is_narrow else t
-    made, labels = _broadcast_dims(tensors[0], terms[0], "".join(dict.fromkeys(terms[0])), sizes), terms[0]
-    labels = "".join(dict.fromkeys(labels))
-    made = cast(made, work)
-    if len(tensors) == 1:
-        return cast(_summed(made, labels, result, sizes), t)
-    for n, (x, term) in enumerate(zip(tensors[1:], terms[1:], strict=True), 1):
-        later = {*result, *"".join(terms[n + 1 :])}
-        joint = "".join(dict.fromkeys(labels + term))
-        kept = "".join(c for c in (result if n == len(tensors) - 1 else joint) if c in later)
-        order = kept + "".join(c for c in joint if c not in kept)
-        left = _broadcast_dims(red.stored_if_costly(made), labels, order, sizes)
-        right = _broadcast_dims(red.stored_if_costly(cast(x, work)), term, order, sizes)
-        made = elementwise(Tensor, "and_" if work == bool_ else "mul", left, right, to=work)
-        made, labels = _summed(made, order, kept, sizes), kept
+    left: list[_Factor] = [(cast(x, work), term) for x, term in zip(tensors, terms, strict=True)]
+    made, term = left[0]
+    if len(left) == 1:
+        labels = "".join(dict.fromkeys(term))
+        return cast(_summed(_broadcast_dims(made, term, labels, sizes), labels, result, sizes), t)
+    for a, b in _contraction_order(terms, result, sizes):
+        (x, one), (y, other) = left[a], left[b]
+        rest = [factor for n, factor in enumerate(left) if n not in (a, b)]
+        kept = _kept_labels(one, other, [term for _, term in rest], result)
+        order = kept + "".join(c for c in dict.fromkeys(one + other) if c not in kept)
+        x = _broadcast_dims(red.stored_if_costly(x), one, order, sizes)
+        y = _broadcast_dims(red.stored_if_costly(y), other, order, sizes)
+        made = _summed(elementwise(Tensor, "and_" if work == bool_ else "mul", x, y, to=work), order, kept, sizes)
+        made = cast(made, t) if t.is_narrow and accum_dtype is None else made
+        left = [(cast(made, work), kept), *rest]
     return cast(made, t)
+
+
+def _kept_labels(one: str, other: str, rest: Sequence[str], result: str) -> str:
+    """The labels of a product of two operands that the others or the result name: all others are summed."""
+    later = {*result, *"".join(rest)}
+    return "".join(c for c in (dict.fromkeys(one + other) if rest else result) if c in later)
+
+
+def _contraction_order(terms: Sequence[str], result: str, sizes: Mapping[str, Index]) -> list[tuple[int, int]]:
+    """Which two operands are multiplied, one pair after the other, the product being the first operand from then on:
+    by the fewest multiplications, of few operands of known sizes, else from left to right."""
+    lengths = {c: size.value for c, size in sizes.items() if isinstance(size, Int)}
+    if len(terms) > MOST_ORDERED or len(lengths) < len(sizes):
+        return [(0, 1)] * (len(terms) - 1)
+    return _cheapest_order(tuple(terms), result, lengths)[1]
+
+
+def _cheapest_order(terms: Sequence[str], result: str, lengths: Mapping[str, int]) -> tuple[int, list[tuple[int, int]]]:
+    """The least number of multiplications, and the pairs that take it, the first in order where several do."""
+    if len(terms) < 2:
+        return 0, []
+    found: list[tuple[int, list[tuple[int, int]]]] = []
+    for a, b in combinations(range(len(terms)), 2):
+        rest = [term for n, term in enumerate(terms) if n not in (a, b)]
+        kept = _kept_labels(terms[a], terms[b], rest, result)
+        cost, pairs = _cheapest_order([kept, *rest], result, lengths)
+        found.append((cost + prod(lengths[c] for c in {*terms[a], *terms[b]}), [(a, b), *pairs]))
+    return min(found, key=lambda x: x[0])
 
 
 def _subscript_labels(what: str, subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:

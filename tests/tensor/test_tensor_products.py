@@ -71,3 +71,20 @@ A = lp.placeholder((2, 3), "float32", name="A")
 def test_refusals(wrong: Any, told: str) -> None:
     with pytest.raises(lp.ExprError, match=told):
         wrong()
+
+
+def test_einsum_multiplies_in_the_order_of_the_fewest_products() -> None:
+    x, y, z = (lp.placeholder(n, "float32", name=c) for n, c in (((9, 8), "x"), ((8, 7), "y"), ((7,), "z")))
+    text = str(lp.Schedule(lp.einsum("ij,jk,k->i", x, y, z)))
+    assert "y[i, j] * z[j]" in text
+    n = lp.symbol("n")
+    text = str(lp.Schedule(lp.einsum("ij,jk,k->i", lp.placeholder((n, 8), "float32", name="x"), y, z)))
+    assert "x[i, k] * y[k, j]" in text
+
+
+def test_einsum_rounds_each_product_of_narrow_operands() -> None:
+    """As those are that torch makes one after the other, so that all are products of 16 bits."""
+    x = lp.placeholder((4, 4), "bfloat16", name="x")
+    rounded = "float32(bfloat16(einsum["
+    assert rounded in str(lp.Schedule(lp.einsum("ij,jk,kl->il", x, x, x)))
+    assert rounded not in str(lp.Schedule(lp.einsum("ij,jk,kl->il", x, x, x, accum_dtype="float32")))
