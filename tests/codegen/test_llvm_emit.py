@@ -213,3 +213,22 @@ def test_a_wide_vector_is_stored_by_cache_lines_in_the_order_of_memory() -> None
     assert len(stores) == 4
     assert all("<16 x float>" in " ".join(x) for x in stores)
     assert (s.vectorize(lane).build("llvm")(*(np.arange(640, dtype="f"),) * 2) == 3 * np.arange(640)).all()
+
+
+def test_what_a_kernel_also_reads_is_stored_at_once() -> None:
+    """Sums that LLVM has in registers from one step of a fold to the next: in parts, they would be in memory."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(x: "float32[9, 640]", y: "out float32[640]"):
+    for j in range(10):
+        for l in vectorize(64):
+            y[j * 64 + l] = 0.0
+        for k in range(9):
+            for m in vectorize(64):
+                y[j * 64 + m] += x[k, j * 64 + m]
+""")
+    )
+    given = np.random.default_rng(0).integers(-9, 9, (9, 640)).astype("float32")
+    kernel = s.build("llvm")
+    assert (kernel(given) == given.sum(axis=0)).all()
+    assert "store <16 x float>" not in kernel.source

@@ -39,6 +39,7 @@ from loopir.ir.grammar import (
     Store,
 )
 from loopir.ir.recursion import deep
+from loopir.ir.traverse.queries import loaded_buffers
 from loopir.ir.traverse.walk import has_lockstep_lanes, statements
 
 ALIGNMENT = 64
@@ -81,6 +82,12 @@ def emit(func: Func, *, fma: bool = True) -> LlvmModule:
     return LlvmModule(source, kernels, loops, left)
 
 
+def _read_buffers(body: Body) -> frozenset[str]:
+    """The buffers that are loaded from in `body`, those that a reduction adds to included."""
+    reduced = (b.name for s in statements(body) if isinstance(s, Reduce) for b in s.buffers)
+    return frozenset(reduced).union(*map(loaded_buffers, body))
+
+
 class _Emitter:
     """Emits one kernel."""
 
@@ -97,7 +104,7 @@ class _Emitter:
         module.functions.append(self.fn)
         self.b = Builder(module, self.fn)
         self.entry = self.b.block
-        self.values = Values(self.b, fma)
+        self.values = Values(self.b, fma, _read_buffers(kernel.body))
         self.copies, self.unrolled = 1, 0
         self.stack_bytes = 0
         self.heap: list[Operand] = []

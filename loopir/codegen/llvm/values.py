@@ -78,8 +78,8 @@ class Lanes:
 class Values:
     """Emits indices, conditions and values at the builder's position."""
 
-    def __init__(self, builder: Builder, fma: bool) -> None:
-        self.b = builder
+    def __init__(self, builder: Builder, fma: bool, read: frozenset[str] = frozenset()) -> None:
+        self.b, self.read_buffers = builder, read
         self.flags = " contract" if fma else ""
         self.indices = Indices(builder, self.spread, self.number)
         self.env, self.index, self.alike = self.indices.env, self.indices.index, self.indices.alike
@@ -383,14 +383,15 @@ class Values:
                 self.b.store(element, self.element(b, offsets, n), b.dtype.bytes)
 
     def _store_lines(self, b: Buffer, raw: Operand, address: Operand) -> None:
-        """Store a vector, a wide one by cache lines from first to last.
+        """Store a vector, a wide one of a buffer that is written alone by cache lines from first to last.
 
         LLVM cuts a wide store into registers and orders these as it likes; lines that a CPU writes in another order
-        than they lie in take a quarter longer on the way to the caches behind the first.
+        than they lie in take a quarter longer on the way to the caches behind the first. What is read, too, stays one
+        store, of the type of its loads: LLVM has it in registers meanwhile.
         """
         count = CACHE_LINE // b.dtype.bytes
         lanes = raw.type.count
-        if b.scope != "global" or lanes <= count or lanes % count:
+        if b.name in self.read_buffers or lanes <= count or lanes % count:
             self.b.store(raw, address, b.dtype.bytes)
             return
         for n in range(0, lanes, count):
