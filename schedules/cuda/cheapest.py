@@ -6,6 +6,7 @@ nobody away from what is known to be fast for a gain that is smaller than its er
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -87,6 +88,8 @@ class Choices:
     """What recipes were found to cost, by the text of what is scheduled and the names of all recipes.
 
     Where recipes compare others inside, which in one kernel may be others, also by whether it was `in_one_kernel`.
+    A product is compared once for all its readers, as what takes its sums costs about the same after each recipe: it
+    is known by itself, in names that say nothing, too.
     """
 
     prices: dict[tuple[str, ...], list[Priced]] = field(default_factory=dict[tuple[str, ...], list[Priced]])
@@ -186,10 +189,14 @@ def _choice_for(
     names = {old: new for new, old in found.labels.items()}
     own = [_renamed(recipe, names) for recipe in recipes]
     known = _choices.get()
-    every = lp.text(found.func), *(Candidate(r, s, 0.0).name for r in own)
-    one = *every, "in one kernel" if _in_one_kernel.get() else "in any number of kernels"
-    if known is not None and (priced := known.prices.get(every) or known.prices.get(one)):
-        return priced[_cheapest_of(priced)].recipe, None
+    keys: list[tuple[str, ...]] = [(lp.text(found.func), *(Candidate(r, s, 0.0).name for r in own))]
+    if (product := _product_of(s, part, recipes)) is not None:
+        keys.append(product)
+    one = "in one kernel" if _in_one_kernel.get() else "in any number of kernels"
+    prices = {} if known is None else known.prices
+    for key in keys:
+        if priced := prices.get(key) or prices.get((*key, one)):
+            return priced[_cheapest_of(priced)].recipe, None
     before = 0 if known is None else known.asked
     alone = len(found.nests) == len(lp.nests(s.func))
     made = _compare(s, recipes, observer) if alone else _compare(lp.Schedule(found.func), own, observer)
@@ -197,9 +204,31 @@ def _choice_for(
         return None
     priced = [p for p, _ in made]
     if known is not None:
-        known.prices[every if known.asked == before else one] = priced
+        for key in keys:
+            known.prices.setdefault(key if known.asked == before else (*key, one), priced)
     best, schedule = made[_cheapest_of(priced)]
     return best.recipe, schedule if alone else None
+
+
+def _product_of(
+    s: lp.Schedule, part: Sequence[str], recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]]
+) -> tuple[str, ...] | None:
+    """The text of `part` up to the last stage that folds, and the names of all recipes, in names that do not depend on
+    the program's; None where none folds, or another nest has to run between them."""
+    last = max((n for n, x in enumerate(part) if s.reduced(x)), default=-1)
+    if last < 0:
+        return None
+    try:
+        found = lp.extract(s.func, part[: last + 1])
+    except lp.ScheduleError:
+        return None
+    own = [_renamed(recipe, {old: new for new, old in found.labels.items()}) for recipe in recipes]
+    numbers = {x: f"_{n}" for n, x in enumerate(dict.fromkeys((*found.original, *found.labels)))}
+
+    def anonymous(text: str) -> str:
+        return re.sub(r"[A-Za-z_]\w*", lambda m: numbers.get(m[0], m[0]), text)
+
+    return "product", anonymous(lp.text(found.func)), *(anonymous(Candidate(r, s, 0.0).name) for r in own)
 
 
 def _renamed(recipe: Any, names: Mapping[str, str]) -> Any:

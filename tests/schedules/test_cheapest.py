@@ -7,7 +7,8 @@ from functools import partial
 
 import loopir as lp
 import schedules
-from schedules.cuda.cheapest import cheapest
+from schedules.cuda.auto_gpu import gpu
+from schedules.cuda.cheapest import Choices, cheapest, remembering
 from schedules.cuda.elementwise import elementwise
 
 
@@ -81,3 +82,15 @@ def test_a_product_is_compared_by_itself_and_once_for_all_alike() -> None:
     made = schedules.auto(s, "cuda", arch="sm_90a", observer=lambda every, _: seen.append(len(every)))
     assert len(seen) <= 2  # as the cheapest, and as one kernel to stand beside others
     assert lp.lower(made, "cuda")
+
+
+def test_a_product_is_compared_once_for_all_its_readers() -> None:
+    x, w = (lp.placeholder(shape, "bfloat16", name=n) for shape, n in (((48, 512), "x"), ((512, 256), "w")))
+    bias, scale = (lp.placeholder((256,), "bfloat16", name=name) for name in ("bias", "scale"))
+    seen: list[int] = []
+    choices = Choices()
+    with schedules.observing(lambda every, _: seen.append(len(every))), remembering(choices):
+        for y in (x @ w, x @ w + bias, lp.relu((x @ w) * scale), (x @ w).named("other")):
+            made = gpu(lp.Schedule(y), arch="sm_90a")
+            assert lp.lower(made, "cuda")
+    assert len(seen) == 1
