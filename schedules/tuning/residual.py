@@ -1,8 +1,10 @@
 """A correction of predicted times from one's own records, by least squares: what predictions here are off by.
 
-The logarithm of measured by predicted time is fitted as a sum: a constant, the size of the program, how much of its
-time is memory's, and for each knob how far it is from the formula's value, and that squared. The fit changes the order
-in which candidates are tried, and nothing else: the formula's choice is always the first.
+The logarithm of measured by predicted time is fitted as a sum of two parts. What candidates of one program differ in is
+fitted first, and to differences within programs alone, as what a program as a whole is off by says nothing of it: the
+recipe, how far each knob is from the formula's value, that squared, and how far a prediction can be trusted beside that
+of the formula's choice. Then programs: a constant, the size, and how much of the time is memory's. The fit changes the
+order in which candidates are tried, and nothing else: the formula's choice is always the first.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .candidates import FIRST
 from .records import Record
 
 LEAST_RECORDS = 24
@@ -24,6 +27,8 @@ RIDGE = 1.0
 HELD_OUT = 4
 """One of so many programs is left out of the fit, to see what it is worth there."""
 GIGA = 1e9
+
+Array = np.ndarray[Any, Any]
 Knobs = Sequence[tuple[str, Any, Any]]
 
 
@@ -39,9 +44,9 @@ class Residual:
         found = [r for r in records if _has_times(r) and machine in (None, r.subject.machine)]
         return _fitted(found) if len(found) >= LEAST_RECORDS else None
 
-    def seconds(self, predicted: float, size: float, knobs: Knobs) -> float:
-        """The predicted time, corrected."""
-        known = _features(predicted, size, knobs)
+    def seconds(self, predicted: float, size: float, knobs: Knobs, name: str = FIRST, first: float = 0.0) -> float:
+        """The predicted time of a candidate of recipe `name`, corrected; `first` is that of the formula's choice."""
+        known = _program_features(first or predicted, size) | _features(predicted, knobs, name, first or predicted)
         return predicted * math.exp(sum(self.coefficients.get(name, 0.0) * x for name, x in known.items()))
 
 
@@ -49,9 +54,16 @@ def _has_times(r: Record) -> bool:
     return r.kind == "candidate" and r.outcome == "ok" and r.seconds > 0.0 and r.predicted > 0.0
 
 
-def _features(predicted: float, size: float, knobs: Knobs) -> dict[str, float]:
-    found = {"constant": 1.0, "size": math.log10(max(predicted, 1e-9) * 1e6),
-             "memory": size / GIGA / max(predicted, 1e-9)}  # fmt: skip
+def _program_features(first: float, size: float) -> dict[str, float]:
+    """What candidates of a program have in common."""
+    return {"constant": 1.0, "size": math.log10(max(first, 1e-9) * 1e6), "memory": size / GIGA / max(first, 1e-9)}
+
+
+def _features(predicted: float, knobs: Knobs, name: str, first: float) -> dict[str, float]:
+    """What candidates of a program differ in."""
+    found = {"beside the first": math.log(max(predicted, 1e-9) / max(first, 1e-9))}
+    if name != FIRST:
+        found[f"recipe {name}"] = 1.0
     for key, value, formula in knobs:
         name = key.partition("(")[0]
         far = _octaves(value, formula)
@@ -68,14 +80,39 @@ def _octaves(value: Any, formula: Any) -> float:
 
 
 def _fitted(records: Sequence[Record]) -> Residual:
-    rows = [_features(r.predicted, r.bytes, r.knobs) for r in records]
+    firsts = _first_seconds(records)
+    off = np.array([math.log(r.seconds / r.predicted) for r in records])
+    rows = [_features(r.predicted, r.knobs, r.name, firsts[r.subject.key]) for r in records]
+    which: dict[str, list[int]] = {}
+    for n, r in enumerate(records):
+        which.setdefault(r.subject.key, []).append(n)
+    names, a = _matrix(rows)
+    inside, off_inside = a.copy(), off.copy()
+    for rows_of_program in which.values():
+        inside[rows_of_program] -= a[rows_of_program].mean(axis=0)
+        off_inside[rows_of_program] -= off[rows_of_program].mean()
+    solution = _least_squares(inside, off_inside)
+    common, c = _matrix([_program_features(firsts[r.subject.key], r.bytes) for r in records])
+    whole = _least_squares(c, off - a @ solution, free=1)
+    return Residual(dict(zip((*names, *common), map(float, (*solution, *whole)), strict=True)))
+
+
+def _first_seconds(records: Sequence[Record]) -> dict[str, float]:
+    """By program, what is predicted of the formula's choice, or of another where that is not on record."""
+    found = {r.subject.key: r.predicted for r in reversed(records)}
+    return found | {r.subject.key: r.predicted for r in records if r.name == FIRST and not r.knobs}
+
+
+def _matrix(rows: Sequence[dict[str, float]]) -> tuple[list[str], Array]:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    a = np.array([[row.get(name, 0.0) for name in names] for row in rows])
-    b = np.array([math.log(r.seconds / r.predicted) for r in records])
-    ridge = np.eye(len(names)) * RIDGE**0.5
-    ridge[0, 0] = 0.0
-    solution = np.linalg.lstsq(np.vstack([a, ridge]), np.concatenate([b, np.zeros(len(names))]), rcond=None)[0]
-    return Residual(dict(zip(names, map(float, solution), strict=True)))
+    return names, np.array([[row.get(name, 0.0) for name in names] for row in rows])
+
+
+def _least_squares(a: Array, b: Array, free: int = 0) -> Array:
+    """The coefficients, all but the first `free` ones small."""
+    ridge = np.eye(a.shape[1]) * RIDGE**0.5
+    ridge[:free, :free] = 0.0
+    return np.linalg.lstsq(np.vstack([a, ridge]), np.concatenate([b, np.zeros(a.shape[1])]), rcond=None)[0]
 
 
 @dataclass(frozen=True)
@@ -113,11 +150,12 @@ def residual_report(records: Iterable[Record]) -> list[Report]:
         corrected: list[tuple[Record, float]] = []
         for part in range(HELD_OUT):
             left_out = set(keys[part::HELD_OUT])
-            fit = _fitted([r for r in mine if r.subject.key not in left_out])
+            fit, firsts = _fitted([r for r in mine if r.subject.key not in left_out]), _first_seconds(mine)
             for r in mine:
                 if r.subject.key in left_out:
                     raw.append((r, r.predicted))
-                    corrected.append((r, fit.seconds(r.predicted, r.bytes, r.knobs)))
+                    first = firsts[r.subject.key]
+                    corrected.append((r, fit.seconds(r.predicted, r.bytes, r.knobs, r.name, first)))
         before, after = (statistics.median(_off(r.seconds, x) for r, x in found) for found in (raw, corrected))
         out.append(
             Report(machine, len(mine), len(keys), before, after, _share_in_order(raw), _share_in_order(corrected))

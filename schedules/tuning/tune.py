@@ -322,7 +322,11 @@ class TuningRun:
         yield from sorted(few, key=self._expected)
 
     def _expected(self, x: Candidate) -> float:
-        return x.seconds if self.residual is None else self.residual.seconds(x.seconds, x.bytes, x.knobs)
+        return (
+            x.seconds
+            if self.residual is None
+            else self.residual.seconds(x.seconds, x.bytes, x.knobs, x.name, self.space.first_seconds)
+        )
 
     def _is_known_to_fail(self, x: Candidate) -> bool:
         old = self.failed.get(x.label)

@@ -40,3 +40,15 @@ def test_the_report_is_of_programs_that_had_no_part_in_it() -> None:
     assert found.order_after > found.order_before
     assert "held-out programs" in str(found)
     assert residual_report(records(2)) == []
+
+
+def test_what_differs_within_programs_is_found_whatever_programs_are_off_by() -> None:
+    """Programs are off by up to a thousand times, at random, and the better value gains a tenth in each."""
+    draw, found = random.Random(1), list[Record]()
+    for n in range(16):
+        subject, off = Subject(f"program {n}", (), "llvm", "a machine"), 10.0 ** draw.uniform(-1.5, 1.5)
+        for value, gain in ((4, 1.0), (8, 0.9), (2, 1.1)):
+            knobs = () if value == 4 else (("unroll(y)", value, 4),)
+            found.append(Record(subject, "candidate", "auto", knobs, (), "ok", seconds=off * gain, predicted=1.0))
+    (report,) = residual_report(found)
+    assert report.order_after == 1.0
