@@ -129,3 +129,19 @@ def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout fl
     late = s.retime("j", "X")
     for n in range(4):
         assert_same(s.func, late.func, {"n": n})
+
+
+def test_a_fold_over_a_loop_that_says_how_many_iterations_stay() -> None:
+    """Those that run ahead do so by min(2, i + 1) iterations, so that their elements depend on i."""
+    s = lp.Schedule(
+        lp.parse("""
+def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout float64[n]"):
+    for i in range(n):
+        for j in range(i + 1):
+            X[j] = sum(A[i, j] * 2.0, over=i)
+            Y[j] = Y[j] + A[i, j]
+""")
+    )
+    ahead = s.retime("j", "Y", by=2)
+    for n in range(5):
+        assert_same(s.func, ahead.func, {"n": n})

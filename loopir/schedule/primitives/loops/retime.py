@@ -239,7 +239,7 @@ def _pipelined(place: _Place, order: Sequence[_Item], by: int) -> tuple[Func, di
     }
     inside = known.loop(v, end, loop.body)
     coming = Retiling({v: Var(v) + count}, {v: (v,)}, decides=True, parts={v: False})
-    turn = [s for x in order for s in ((x.stmt,) if x.late else coming.body((x.stmt,), inside))]
+    turn = [s for x in order for s in ((x.stmt,) if x.late else drop_unused_over(coming.body((x.stmt,), inside)))]
     parts: Body = (
         _iterations_at(loop, begun, first, count, Var(first), known, begins=True),
         Loop(v, end, "serial", place.body(order, tuple(turn))),
