@@ -493,3 +493,22 @@ def f(A: "float32[8]", S: "out float32[1]", M: "out float32[1]"):
         y.build("interpret")(x)[0] for y in (lp.Schedule(both), lp.Schedule(both).rolling_update(("S",), "jo"))
     )
     np.testing.assert_allclose(other, one, rtol=1e-6)
+
+
+def test_memory_of_a_block_stays_where_it_is() -> None:
+    """What a block makes of the fold may be held by memory that is in the block already."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", S: "out float32[1]", M: "out float32[1]"):
+    for jo in range(4):
+        for j in range(2):
+            M[0] = max(A[jo * 2 + j], over=(jo, j), init=-inf)
+    for ko in range(4):
+        for k in range(2):
+            with alloc("float32[1]") as copy:
+                copy[0] = M[0]
+                S[0] = sum(exp(A[ko * 2 + k] - copy[0]), over=(ko, k), init=0.0)
+""")
+    )
+    done = s.rolling_update(("S",), "jo")
+    assert exact(done, {"A": (8,)}) == exact(s, {"A": (8,)})

@@ -57,6 +57,7 @@ from loopir.ir.traverse.walk import (
     substitute,
 )
 from loopir.schedule.core.find import find_loop, join_names
+from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.reductions import nested
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_into_loop, shrink_where_possible
 
@@ -77,7 +78,7 @@ class Made:
 
     def confined(self, func: Func) -> Func:
         """`func` with these buffers in the loop, as small as an iteration needs them."""
-        for name in sorted(self.blocks):
+        for name in sorted(self.blocks - allocates(find_loop(func, self.loop).body)):
             func = shrink_where_possible(func, {name}, find_loop(func, self.loop))
         for b in self.corrections:  # written before they are read in each iteration
             box = iteration_footprint(func, find_loop(func, self.loop), b, {b.name})
