@@ -47,7 +47,7 @@ def test_folds_stay_atomic_in_the_result_alone() -> None:
 @pytest.mark.parametrize(
     ("line", "at", "scope", "why"),
     [
-        ("h[x[i]] += h[0]", "i", "local", "h reads h in the same iteration of 'i'"),
+        ("for k in range(2):\n            h[x[k]] += h[0]", "i", "local", "h .* h in the same iteration of 'i'"),
         ("h[x[i]] += 1\n        g[i] = h[1]", "i", "local", "g reads h in the same iteration of 'i'"),
         ('h[x[i]] += 1\n        h[0]: "s" = 3', "i", "local", "s writes h in the same iteration of 'i'"),
         ("if h[1] < 4:\n            h[x[i]] += 1", "i", "local", "reads h in the same iteration of 'i'"),
@@ -68,3 +68,22 @@ def test_memory_that_nothing_has_filled_is_not_read() -> None:
     )
     with pytest.raises(ScheduleError, match="h is no array that the caller gives"):
         privatize_reduction(f, "h", "i")
+
+
+def test_others_may_touch_other_elements_and_earlier() -> None:
+    """C reads an element of its own iteration, before which those lie that are folded into; one is stored before."""
+    before = parse("""
+def f(n: "size", A: "int32[n]", B: "inout int32[n + 1]", C: "out int32[n]"):
+    for i in range(n):
+        B[0]: "start" = A[i]
+        for k in range(i):
+            B[k] += A[i]
+        C[i] = B[i]
+        B[n]: "s" = 3
+        B[0] += 1
+""")
+    after = privatize_reduction(before, "B", "i")
+    for n in range(4):
+        assert_same(before, after, {"n": n})
+    with pytest.raises(ScheduleError, match=r"B at \(i=0, k=0\) writes B\[0\], which C at \(i=0\) reads later"):
+        privatize_reduction(parse(str(before).replace("range(i)", "range(i + 1)")), "B", "i")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dependence.depend import Clash, Order, Pair, before, conflicts, instance_times
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import Alloc, Arg, Body, Buffer, Func, If, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.traverse.walk import (
     fresh_name,
     loaded_buffers,
@@ -12,12 +16,12 @@ from loopir.ir.traverse.walk import (
     replace_stmt,
     rewrite,
     statements,
-    stored_buffers,
     taken_names,
 )
 from loopir.schedule.core.find import find_loop
 from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.reductions import find_reduce
+from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.scopes import require_place, scope_called
 from loopir.schedule.schedule import primitive
 
@@ -28,7 +32,8 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
 
     The buffer is as large as the result, and starts from the monoid's identity, so that memory may choose the element:
     a block of a histogram then has counts of its own. Legal for every monoid, as these are associative and commutative;
-    floats are rounded in another order. Only `stage` may touch the result in `at`. Folds that were atomic stay so in
+    floats are rounded in another order. In an iteration of `at` nothing may touch an element after `stage` has folded
+    into it, but for folds by the same monoid. Folds that were atomic stay so in
     the result; in the buffer, `stage_scope`, they are plain until `atomic` makes them so, too. `name` is the buffer's.
 
     before:
@@ -90,7 +95,7 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
     reduce, loop = find_reduce(func, stage).reduce, find_loop(func, at)
     result = _result(func, reduce, loop)
     around = {s.var for s in (*path_to(func, loop), loop) if isinstance(s, Loop)}
-    _require_alone(reduce, loop)
+    _require_alone(func, reduce, loop)
     taken = taken_names(func)
     b = Buffer(fresh_name(name or f"{result.name}_{scope}", taken), result.shape, result.dtype, scope_called(scope))
     taken.add(b.name)
@@ -131,24 +136,45 @@ def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
     return b
 
 
-def _require_alone(reduce: Reduce, loop: Loop) -> None:
-    """Refuse if anything in `loop` but `reduce` touches the result, its own values and subscripts included."""
-    name = reduce.buffers[0].name
-    writer = next((s for s in statements(loop.body) if s is not reduce and name in _leaf_writes(s)), None)
-    if writer is None and not any(name in loaded_buffers(s) for s in loop.body):
-        return
-    leaves = (s for s in statements(loop.body) if isinstance(s, Store | Reduce) and name in loaded_buffers(s))
-    reader = next(leaves, None)
-    who, what = (writer, "writes") if writer is not None else (reader, "reads")
-    raise ScheduleError(
-        f"{who.label if isinstance(who, Store | Reduce) else 'a test'} {what} {name} in the same iteration of "
-        f"{loop.var!r}",
-        loop=loop.var, suggestion=f"a loop in which only {reduce.label} touches {name}",
-    )  # fmt: skip
+def _require_alone(func: Func, reduce: Reduce, loop: Loop) -> None:
+    """Refuse if anything in `loop` touches an element of the result after `reduce` has folded into it in the same
+    iteration, other than by folds that commute with that, or if a test or a length there reads the result."""
+    b = reduce.buffers[0]
+    suggestion = f"a loop in which only {reduce.label} touches {b.name}"
+    if any(b.name in _control_reads(s) for s in statements(loop.body)):
+        reason = f"a test or a length reads {b.name} in the same iteration of {loop.var!r}"
+        raise ScheduleError(reason, loop=loop.var, suggestion=suggestion)
+    inside = [s for s in statements_of(func) if loop.var in s.dims and s.uses({b.name})]
+    folds = [s for s in inside if s.label == reduce.label]
+    for fold, other in product(folds, inside):
+        clash = _clash_in_iteration(func, fold, other, loop.var)
+        if clash is not None:
+            what = "writes" if any(a.write and a.buffer == b.name for a in other.accesses) else "reads"
+            reason = f"{other.name} {what} {b.name} in the same iteration of {loop.var!r}"
+            raise refusal(clash, reason, loop.var, suggestion)
 
 
-def _leaf_writes(s: Stmt) -> frozenset[str]:
-    return stored_buffers(s) if isinstance(s, Store | Reduce) else frozenset()
+def _control_reads(s: Stmt) -> frozenset[str]:
+    """What `s` itself reads to know which statements run, and how often."""
+    return (
+        loaded_buffers(s.extent)
+        if isinstance(s, Loop)
+        else loaded_buffers(s.cond)
+        if isinstance(s, If)
+        else frozenset()
+    )
+
+
+def _clash_in_iteration(func: Func, s: Statement, t: Statement, loop: str) -> Clash | None:
+    """Instances of `s`, and later of `t`, that touch one element in one iteration of `loop`, if there are any."""
+    end = s.when.index(loop) + 1
+    if s.when[:end] != t.when[:end]:
+        return None
+    same: Order = [({f"s.{v}": 1, f"t.{v}": -1}, True) for v in s.when[:end] if isinstance(v, str)]
+    inner = before(instance_times(s.when[end:], "s"), instance_times(t.when[end:], "t"))
+    orders = [[*same, *order] for order in inner]
+    pairs = (Pair(func, s, a, t, b) for a, b in conflicts(s, t, folds_commute=True))
+    return next((clash for pair in pairs for clash in pair.clashes(orders)), None)
 
 
 def _element_loops(b: Buffer, taken: set[str]) -> list[Loop]:
