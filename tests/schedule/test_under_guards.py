@@ -206,7 +206,7 @@ def f(n: "size", A: "float32[n * 3 + 12]", X: "inout float32[n * 3 + 12]", Y: "i
                             X[k] = max(A[3 - k], over=(i, p), init=A[k], label="s4")
 """,
         'reindex("m1", "X", "i")',
-        "what m1 makes of X is read from is written by s",
+        "memory that the copy would be computed from is written by s",
     ),
 }
 

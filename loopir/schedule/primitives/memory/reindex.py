@@ -168,7 +168,8 @@ def reindex(
     if gone := sorted(loaded_buffers(part) & allocates(site.nests)):
         reason = f"{what} is read from {join_names(gone)}, allocated in the nest that the copy would stand before"
         raise ScheduleError(reason, suggestion="at=, a loop inside that allocation")
-    require_unmodified(site, loaded_buffers(part), f"what {what} is read from", lambda a: None in a.at or a.at in ats)
+    read = "memory that the copy would be computed from"
+    require_unmodified(site, loaded_buffers(part), read, lambda a: None in a.at or a.at in ats)
     new = made.applied(sources[0], name)
     for b in sorted(loaded_buffers(part)):
         require_unshared(site, new, b)
