@@ -54,6 +54,16 @@ def test_what_never_runs_may_divide_by_0(at: dict[str, int]) -> None:
     assert lp.Schedule(fixed).build("interpret")(x) == 0
 
 
+def test_what_never_runs_may_divide_by_what_comes_to_0() -> None:
+    func = lp.parse("""
+        def f(n: "size", x: "float32[n]", total: "out float32[]"):
+            for i in range((n + 1) // 2 * n - (n + 1) // 2):
+                total[()] = sum(x[i % (n - 1) + 1], over=(i,), init=0.0)
+    """)
+    for n, count in ((1, 0), (3, 4)):
+        assert lp.Schedule(lp.fix_sizes(func, {"n": n})).build("interpret")(np.ones(n, np.float32)) == count
+
+
 def test_what_runs_does_not_divide_by_0() -> None:
     func = lp.parse("""
         def f(n: "size", x: "out int32[4]"):

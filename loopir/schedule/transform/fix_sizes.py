@@ -56,9 +56,7 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
     env: dict[str, Index] = {name: Int(value) for name, value in sizes.items()}
     buffers = {b.name: _fixed(b, env) for b in all_buffers(func)}
     body = tuple(replace_buffers(s, buffers) for s in func.body)
-    if 0 in sizes.values():
-        body = tuple(_without_zero_divisors(s, env, ()) for s in body)
-    body = tuple(substitute(s, env) for s in body)
+    body = tuple(substitute(_without_zero_divisors(s, env, ()), env) for s in body)
     params = tuple(
         replace(p, buffer=buffers[p.buffer.name]) if isinstance(p, Arg) else p
         for p in func.params
