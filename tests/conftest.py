@@ -6,13 +6,17 @@ Hypothesis by itself takes the same examples always where CI is set: what fails 
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, reject, settings
+
+from loopir.errors import LoopirError, Undecided
 
 settings.register_profile(
     "fresh", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -40,16 +44,37 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Multiply the number of examples of each property test, once a function, and keep these tests alone."""
+    """Let property tests take no example that the solver cannot decide; with `--examples`, multiply the examples of
+    each, once a function, and keep these tests alone."""
     factor: int = config.option.examples
+    properties = [item for item in items if getattr(getattr(item, "obj", None), "is_hypothesis_test", False)]
+    tests = {getattr(item.obj, "__func__", item.obj) for item in properties}  # pyright: ignore
+    for test in tests:
+        test.hypothesis.inner_test = _decided(test.hypothesis.inner_test)
     if factor == 1:
         return
-    properties = [item for item in items if getattr(getattr(item, "obj", None), "is_hypothesis_test", False)]
-    for test in {getattr(item.obj, "__func__", item.obj) for item in properties}:  # pyright: ignore
+    for test in tests:
         own = getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
         test._hypothesis_internal_use_settings = settings(own, max_examples=own.max_examples * factor)
     config.hook.pytest_deselected(items=[item for item in items if item not in set(properties)])
     items[:] = properties
+
+
+def _decided(test: Callable[..., None]) -> Callable[..., None]:
+    """`test`, which rejects an example about which the solver gave up: that is an answer by contract, and rare."""
+
+    @functools.wraps(test)
+    def decided(*args: object, **kwargs: object) -> None:
+        try:
+            test(*args, **kwargs)
+        except LoopirError as error:
+            if not isinstance(error, Undecided) and not isinstance(error.__cause__, Undecided):
+                raise
+        else:
+            return
+        reject()
+
+    return decided
 
 
 @pytest.hookimpl(tryfirst=True)
