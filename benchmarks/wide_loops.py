@@ -1,11 +1,11 @@
-"""Families of loops: prefix sums, recurrences, histograms, scattered sums, gathers, stencils swept in time."""
+"""Families of loops: prefix sums, recurrences, histograms, scattered sums, gathers, stencils swept in time, sorting."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-from wide_program import Input, Program, family, rectangle, size
+from wide_program import Input, Program, family, real, rectangle, size
 
 import loopir as lp
 
@@ -130,3 +130,19 @@ def swept(rng: random.Random) -> Program:
 
     inputs = (Input((n, m)), Input((n, m)))
     return Program("swept", f"{2 * times} sweeps of {n}x{m}", inputs, ours, theirs, moved=2 * times * 8 * n * m)
+
+
+@family
+def ordered(rng: random.Random) -> Program:
+    """Rows in order along the last axis: sorted, the places of the sorted, or the largest and theirs."""
+    r, c = rectangle(rng, 1 << 12, 1 << 20, 1, 32)
+    t = real(rng)
+    k = min(c, rng.choice([1, 8, 32]))
+    what, ours, theirs = rng.choice(
+        [
+            ("sort", lp.sort, lambda torch, x: torch.sort(x, -1, stable=True).values),
+            ("argsort", lp.argsort, lambda torch, x: torch.argsort(x, -1, stable=True)),
+            (f"top {k} values", lambda x: lp.topk(x, k)[0], lambda torch, x: torch.topk(x, k).values),
+        ]
+    )
+    return Program("ordered", f"{what} {t} {r}x{c}", (Input((r, c), t),), ours, theirs)

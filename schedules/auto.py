@@ -11,6 +11,7 @@ import loopir as lp
 from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
+from .cuda.steps_in_blocks import in_steps
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .normal_form import normal_form
@@ -100,12 +101,26 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
 def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *, small: bool) -> lp.Schedule:
     """`made`, the program as one group, or what is planned, if there is enough to save and that is faster."""
     whole, nests = lp.predict(made, "cuda", arch=machine), len(lp.nests(s.func))
-    few, least = whole.kernels < 2 and nests <= MOST_WHOLE and not small, least_seconds(s, machine)
+    least = max(least_seconds(s, machine), _seconds_in_steps(s, made, machine))
+    few = whole.kernels < 2 and nests <= MOST_WHOLE and not small
     distant = whole.seconds > DISTANT * least
     if few or not (distant or whole.seconds - least >= GAIN):
         return made
     found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
     return made if found is None else found
+
+
+def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) -> float:
+    """Seconds that a plan of `s` takes at least for nests in steps that wait for one another, of which it makes the
+    same kernels as `made` has; and for launching these, and what `made` has before, between and after them."""
+    stages = {x for x in s.stages if in_steps(s, x)}
+    if not stages:
+        return 0.0
+    kernels, nests = made.report(arch=machine.arch).kernels, lp.nests(made.func)
+    if len(kernels) != len(nests):
+        return 0.0
+    found = [k.total for k, nest in zip(kernels, nests, strict=True) if stages.intersection(nest.stages)]
+    return sum(found) + machine.launch * min(len(kernels), 2 * len(found) + 1)
 
 
 def _is_plain(s: lp.Schedule) -> bool:

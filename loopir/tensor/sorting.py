@@ -70,34 +70,35 @@ def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
         for i in range({n}):
             key[r, 0, i] = keys[r, i]
             tie[r, 0, i] = ties[r, i]
-        for p in range({rounds}):
-            for q in range({rounds}):
-                if p + q < {rounds} - 1:
-                    for i in range({n}):
-                        key[{next}] = select(i % 2 < 1, key[{left}], key[{right}])
-                        tie[{next}] = select(i % 2 < 1, tie[{left}], tie[{right}])
-                if p + q >= {rounds} - 1:
-                    for i in range({n}):
-                        key[{next}] = select(({earlier}) ^ ({other}), key[{right}], key[{left}])
-                        tie[{next}] = select(({earlier}) ^ ({other}), tie[{right}], tie[{left}])
+        for t in range({count}):
+            if {phase} + {step} < {rounds} - 1:
+                for i in range({n}):
+                    key[{next}] = select(i % 2 < 1, key[{left}], key[{right}])
+                    tie[{next}] = select(i % 2 < 1, tie[{left}], tie[{right}])
+            if {phase} + {step} >= {rounds} - 1:
+                for i in range({n}):
+                    key[{next}] = select(({earlier}) ^ ({other}), key[{right}], key[{left}])
+                    tie[{next}] = select(({earlier}) ^ ({other}), tie[{right}], tie[{left}])
         for i in range({n}):
-            order[r, i] = tie[r, {rounds} % 2, i] & {last}
+            order[r, i] = tie[r, {count} % 2, i] & {last}
 """
 """Sort rows of n = 2 ** rounds elements. A round shuffles a row, so that elements i and i + n / 2 lie side by side, and
-exchanges the two of each pair that is out of order. Rounds of a phase p that come before its first pair only shuffle;
-after all of a phase each element lies in its place again, in runs of 2 ** (p + 1) that are in order, up and down."""
+exchanges the two of each pair that is out of order. Of as many rounds as make a phase, those before its first pair only
+shuffle; after all of a phase each element lies in its place again, in runs of 2 ** (phase + 1) that are in order, up
+and down. Those that only shuffle before the very first pair are left out, as rows begin in any order."""
 
 
 def _network(kind: dtypes.DType, rounds: int, descending: bool) -> Func:
     """The nest that sorts rows of 2 ** `rounds` elements; there are two copies of a row, read and written in turn."""
-    now, size = f"(p * {rounds} + q) % 2", 2**rounds
-    left, right = f"r, {now}, i // 2", f"r, {now}, i // 2 + {size // 2}"
+    size, first = 2**rounds, rounds - 1
+    phase, step = f"(t + {first}) // {rounds}", f"(t + {first}) % {rounds}"
+    left, right = "r, t % 2, i // 2", f"r, t % 2, i // 2 + {size // 2}"
     earlier = f"key[{right}] {'>' if descending else '<'} key[{left}]"
     earlier = f"({earlier}) | ((key[{right}] == key[{left}]) & (tie[{right}] < tie[{left}]))"
-    down = f"select(p < {rounds} - 1, int32(i), 0) >> int32(max(p + q + 2 - {rounds}, 0))"
+    down = f"select({phase} < {rounds} - 1, int32(i), 0) >> int32(max({phase} + {step} + 2 - {rounds}, 0))"
     return parse(NETWORK.format(
-        type=kind.name, n=size, last=size - 1, rounds=rounds, left=left, right=right, earlier=earlier,
-        next=f"r, (p * {rounds} + q + 1) % 2, i", other=f"((int32(i) ^ ({down})) & 1) == 1",
+        type=kind.name, n=size, last=size - 1, rounds=rounds, count=rounds**2 - first, phase=phase, step=step,
+        left=left, right=right, earlier=earlier, next="r, (t + 1) % 2, i", other=f"((int32(i) ^ ({down})) & 1) == 1",
     ))  # fmt: skip
 
 

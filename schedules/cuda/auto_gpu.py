@@ -33,7 +33,7 @@ from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import short_fold, short_folds
 from .stencil_rows import neighbours, reaches
-from .steps_in_blocks import in_steps, steps_in_blocks
+from .steps_in_blocks import in_steps, own_intermediates, steps_in_blocks
 from .tiled_products import (
     contraction_in_parts,
     deep_product,
@@ -78,6 +78,7 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
 def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
     """What `gpu` does, in order; of the rows of a phase, the first that gives something has the stage."""
     return (
+        Phase([Recipe("rows of intermediates for steps", in_steps, own_intermediates, checked=False)]),
         Phase([Recipe("inline what is read once", _always, lambda s, _: inlined(s), checked=False)], whole=True),
         Phase([Recipe("copy one of two equal operands", _folds, _separated, checked=False)]),
         Phase(

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.lower.pipeline import lower
-from schedules.cuda.steps_in_blocks import in_steps, steps_in_blocks
+from schedules.cuda.steps_in_blocks import in_steps, own_intermediates, steps_in_blocks
 
 SMOOTHED = """
 def smoothed(rows: "size", x: "inout int32[rows, {n}]", y: "inout int32[rows, {n}]"):
@@ -32,6 +32,42 @@ def test_steps_of_rows_mean_the_same_without_races(rows: int, n: int, steps: int
     x = np.arange(rows * n, dtype=np.int32).reshape(rows, n) % 7
     want, got = (lp.interpret(f, {"x": x, "y": x * 0}, {"rows": rows}) for f in (s.func, made))
     assert all(np.array_equal(want[name], got[name]) for name in want)
+
+
+TWICE = """
+def twice(x: "int32[{rows}, {n}]", out: "out int32[{rows}, {n}]"):
+    with alloc("int32[{rows}, 2, {n}]") as t:
+        for r in range({rows}):
+            for i in range({n}):
+                t[r, 0, i] = x[r, i]
+            for k in range(3):
+                for i in range({n} - 1):
+                    t[r, (k + 1) % 2, i] = t[r, k % 2, i + 1] + 1
+                for i in range(1):
+                    t[r, (k + 1) % 2, {n} - 1] = t[r, k % 2, 0]
+            for i in range({n}):
+                out[r, i] = t[r, 1, i]
+"""
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(1, 3), st.integers(2, 70), st.sampled_from((32, 64)))
+def test_intermediates_of_a_row_lie_in_shared_memory(rows: int, n: int, threads: int) -> None:
+    s = lp.Schedule(lp.parse(TWICE.format(rows=rows, n=n)))
+    made = steps_in_blocks(own_intermediates(s, s.stages[0]), s.stages[0], threads=threads)
+    assert made.buffer("t").scope == "shared"
+    x = np.arange(rows * n, dtype=np.int32).reshape(rows, n)
+    want, got = (lp.interpret(f, {"x": x})["out"] for f in (s.func, lower(made.func, "cuda")))
+    assert np.array_equal(want, got)
+
+
+def test_rows_that_shared_memory_does_not_hold_stay_in_global_memory() -> None:
+    s = lp.Schedule(lp.parse(TWICE.format(rows=2, n=1 << 15)))
+    with pytest.raises(lp.ScheduleError, match="shared memory"):
+        own_intermediates(s, s.stages[0])
+    made = schedules.gpu(s)
+    assert made.buffer("t").scope == "global"
+    assert made.loop("r").kind == "blockIdx.x"
 
 
 def test_auto_takes_a_block_for_each_row() -> None:
