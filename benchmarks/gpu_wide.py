@@ -29,8 +29,6 @@ import tables
 import wide_programs
 
 ROUNDS = 5
-LIMIT = 90
-"""Seconds for building a program."""
 TF32_EPS = 2.0**-10
 
 
@@ -89,12 +87,12 @@ def drawn(seed: int, each: int, wanted: list[str]) -> list[wide_programs.Program
     return list({p.name: p for p in wide_programs.programs(seed, each, wanted)}.values())
 
 
-def built(torch: Any, program: wide_programs.Program, compiled: bool) -> dict[str, Any]:
+def built(torch: Any, program: wide_programs.Program, compiled: bool, limit: int) -> dict[str, Any]:
     """The row of `program` with its kernel and what torch.compile makes of it; with an error where ours is refused."""
     import schedules  # noqa: PLC0415
 
     row: dict[str, Any] = {"family": program.family, "name": program.name}
-    with limited(row, "error"):
+    with limited(row, "error", limit):
         s = program.schedule()
         made = schedules.auto(s, "cuda")
         report = made.report()
@@ -106,7 +104,7 @@ def built(torch: Any, program: wide_programs.Program, compiled: bool) -> dict[st
         torch.set_float32_matmul_precision("high" if program.unit == "tf32" else "highest")
         form = program.compiled or program.torch
         theirs = torch.compile(lambda *xs: form(torch, *xs), dynamic=False)
-        with limited(row, "note"):
+        with limited(row, "note", limit):
             theirs(*tensors(torch, program))
             row["compile"] = theirs
     torch.cuda.empty_cache()
@@ -114,9 +112,9 @@ def built(torch: Any, program: wide_programs.Program, compiled: bool) -> dict[st
 
 
 @contextlib.contextmanager
-def limited(row: dict[str, Any], key: str) -> Iterator[None]:
-    """At most `LIMIT` seconds; what is raised goes into `row`."""
-    signal.alarm(LIMIT)
+def limited(row: dict[str, Any], key: str, seconds: int) -> Iterator[None]:
+    """At most so many seconds; what is raised goes into `row`."""
+    signal.alarm(seconds)
     try:
         yield
     except Exception as error:  # a program that is refused is a row of the table
@@ -125,7 +123,7 @@ def limited(row: dict[str, Any], key: str) -> Iterator[None]:
         signal.alarm(0)
 
 
-def timed(torch: Any, program: wide_programs.Program, row: dict[str, Any]) -> None:
+def timed(torch: Any, program: wide_programs.Program, row: dict[str, Any], asked: argparse.Namespace) -> None:
     """Check the kernel of `row` and put its times and its peers' into it."""
     import gpu_timing  # noqa: PLC0415
 
@@ -137,15 +135,15 @@ def timed(torch: Any, program: wide_programs.Program, row: dict[str, Any]) -> No
     row["off"] = off(torch, program, results(kernel, updated, out), given)
     placed = several(out) if out is not None else None
     runs: dict[str, Callable[[], Any]] = {"ours": lambda: kernel(*updated, out=placed)}
-    with limited(row, "note"):
+    with limited(row, "note", asked.limit):
         program.torch(torch, *given)
         runs["eager"] = lambda: program.torch(torch, *given)
     if theirs is not None:
         runs["compile"] = lambda: theirs(*given)
     rounds = ROUNDS if program.family != "recurrence" else 1  # eager launches three kernels a step
     row |= gpu_timing.in_turns(runs, rounds)
-    if len(row["parts"]) > 1:
-        with limited(row, "note"):
+    if len(row["parts"]) > 1 and not asked.whole:
+        with limited(row, "note", asked.limit):
             for part, seconds in zip(row["parts"], by_kernel(torch, runs["ours"], len(row["parts"])), strict=True):
                 part["measured"] = seconds
 
@@ -167,7 +165,7 @@ def by_kernel(torch: Any, run: Callable[[], Any], count: int) -> list[float]:
 
 
 def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespace, pipe: Any) -> None:
-    """Build all of `part`, say so, and time when asked."""
+    """Build all of `part`, say so, and when asked, time them and send a row after the other, and then None."""
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(1)
@@ -177,7 +175,7 @@ def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespac
     ready: list[dict[str, Any]] = []
     for program in programs:
         if time.monotonic() - begun < asked.build_seconds:
-            ready.append(built(torch, program, not asked.no_compile))
+            ready.append(built(torch, program, not asked.no_compile, asked.limit))
         else:
             ready.append({"family": program.family, "name": program.name, "error": "not built: out of time"})
     pipe.send("built")
@@ -185,43 +183,52 @@ def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespac
     for program, row in zip(programs, ready, strict=True):
         if "kernel" in row:
             try:
-                timed(torch, program, row)
+                timed(torch, program, row, asked)
             except Exception as error:
                 row["error"] = f"{type(error).__name__}: {str(error)[:160]}"
             torch.cuda.empty_cache()
-    pipe.send(ready)
+        row.pop("kernel", None)
+        pipe.send(row)
+    pipe.send(None)
+
+
+def received(pipe: Any, until: float) -> Any:
+    """What comes next, until then; EOFError where nothing does."""
+    if not pipe.poll(max(0.0, until - time.monotonic())):
+        raise EOFError
+    return pipe.recv()
 
 
 def measured(of: tuple[int, int, list[str]], asked: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row for every program, by several processes; those that die leave theirs without a time."""
-    workers = asked.workers
+    """A row for every program, by several processes; those that die, or are late, leave theirs without a time."""
+    until = time.monotonic() + asked.seconds
     start = multiprocessing.get_context("spawn")
     programs = drawn(*of)
     running = []
-    for k in range(workers):
-        every = slice(k, None, workers)
-        if part := programs[every]:
+    for k in range(asked.workers):
+        every = slice(k, None, asked.workers)
+        if programs[every]:
             ours, other = start.Pipe()
             process = start.Process(target=worker, args=(of, every, asked, other))
             process.start()
             other.close()
-            running.append((part, process, ours))
-    rows: list[dict[str, Any]] = []
-    for part, process, pipe in [*running]:
+            running.append((process, ours))
+    built_by = time.monotonic() + asked.build_seconds + asked.limit
+    found: dict[str, dict[str, Any]] = {}
+    for process, pipe in [*running]:
         try:
-            pipe.recv()
+            received(pipe, min(until, built_by))
         except EOFError:
-            rows += [{"family": p.family, "name": p.name, "error": "the process died"} for p in part]
-            running.remove((part, process, pipe))
-    for part, process, pipe in running:
-        pipe.send("go")
-        try:
-            rows += pipe.recv()
-        except EOFError:
-            rows += [{"family": p.family, "name": p.name, "error": "the process died"} for p in part]
-        process.join()
-    order = {p.name: k for k, p in enumerate(programs)}
-    return sorted(rows, key=lambda row: order[row["name"]])
+            process.kill()
+            running.remove((process, pipe))
+    for process, pipe in running:
+        with contextlib.suppress(EOFError):
+            pipe.send("go")
+            while (row := received(pipe, until)) is not None:
+                found[row["name"]] = row
+        process.kill()
+    missing = "its process died, or ran out of time"
+    return [found.get(p.name, {"family": p.family, "name": p.name, "error": missing}) for p in programs]
 
 
 def mean(rows: list[dict[str, Any]], peer: str) -> str:
@@ -255,7 +262,10 @@ def main() -> None:
     parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--workers", type=int, default=min(8, os.cpu_count() or 1))
     parser.add_argument("--build-seconds", type=float, default=math.inf, help="start no program after so many")
+    parser.add_argument("--limit", type=int, default=90, help="seconds for building a program, at most")
+    parser.add_argument("--seconds", type=float, default=1e6, help="time no program after so many")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--whole", action="store_true", help="leave the times of single kernels out")
     parser.add_argument("--json", default="", help="write the rows to this file")
     tables.writing(parser)
     asked = parser.parse_args()
