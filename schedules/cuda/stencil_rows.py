@@ -13,6 +13,7 @@ import loopir as lp
 
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, free_loops, fused, one_nest
+from .row_threads import WARP
 
 ROWS = Knob("rows", "rows below one another that a thread has", octaves(1, 16), 0.05)
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
@@ -64,9 +65,19 @@ def _loops_inside(s: lp.Schedule, stage: str, inside: str | None) -> tuple[str, 
     return loops if inside is None else loops[loops.index(inside) + 1 :]
 
 
+def _even(columns: int | None, width: int, threads: int) -> int:
+    """As many threads as a block needs, in whole warps, for blocks of `threads` at most to share a row evenly."""
+    if columns is None:
+        return threads
+    pairs = -(-columns // width)
+    blocks = -(-pairs // threads)
+    return min(threads, -(-pairs // (blocks * WARP)) * WARP)
+
+
 def _blocks(s: lp.Schedule, loops: tuple[str, ...], rows: int, threads: int, width: int) -> lp.Schedule:
     """Blocks and threads. A block whose rows and columns may not all be there has a version without tests."""
     *batch, row, column = loops
+    threads = _even(extent(s, column), width, threads)
     sizes = [lp.text(s.loop(x).extent) for x in (row, column)]
     s, (high, one) = s.split(row, rows).with_loops
     s, (wide, part) = s.split(column, threads * width).with_loops

@@ -47,3 +47,10 @@ def test_a_gpu_takes_them_so_and_a_row_is_loaded_once_for_all_that_read_it() -> 
     assert [k.spill_stores for k in made.resources.values()] == [0]
     x = lp.placeholder((64, 64), "float32", name="x")
     assert "unroll" not in str(schedules.gpu(lp.Schedule(x * x + x)))
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(64, 32), (128, 64), (130, 96), (600, 160), (1024, 256), (8192, 256)])
+def test_blocks_share_a_row_evenly(columns: int, threads: int) -> None:
+    s = schedules.gpu(jacobi((66, columns + 2)))
+    bound = {x.extent.value for x in (s.loop(y) for y in s.loops()) if x.kind == "threadIdx.x"}
+    assert bound == {threads}
