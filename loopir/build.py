@@ -109,7 +109,14 @@ def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] 
 
     `show(name, func)` is called after each pass. Raises LowerError for a schedule that `target` cannot run.
     """
-    return (pipeline.lower(schedule.func, target, show=show),)
+    return (pipeline.lower(_func_of("lower", schedule), target, show=show),)
+
+
+def _func_of(what: str, schedule: Schedule) -> Func:
+    """The nest of the Schedule that `what` is given; TypeError for anything else."""
+    if not isinstance(schedule, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{what} takes a Schedule, as lp.Schedule(C), not a {type(schedule).__name__}")
+    return schedule.func
 
 
 def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True) -> Any:
@@ -120,7 +127,9 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     cannot run, CompileError for what NVRTC turns down.
     """
     gpu = machine(arch)
-    module = _backend("loopir.codegen.cuda.emit").emit(pipeline.lower(schedule.func, "cuda", gpu=gpu))
+    module = _backend("loopir.codegen.cuda.emit").emit(
+        pipeline.lower(_func_of("compile_source", schedule), "cuda", gpu=gpu)
+    )
     require_arch(module.needs, gpu.arch)
     compiled = _backend("loopir.runtime.cuda.nvrtc").compile(module.source, gpu.arch, fma=fma)
     return replace(compiled, source=_with_registers(compiled))
@@ -141,6 +150,7 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     if sizes.keys() != set(schedule.func.sizes):
         wanted = ", ".join(f"{n}=4096" for n in schedule.func.sizes)
         raise ValueError(f"a report is of given sizes, here report({wanted})")
+    at_sizes(schedule.func, sizes)
     gpu = machine(arch)
     lowered = pipeline.lower(schedule.func, "cuda", gpu=gpu)
     resources: dict[str, Any] = {}
@@ -164,7 +174,7 @@ def predict(
     machine's, and `threads` how many run parallel loops, as for `build`. Raises LowerError or TargetError for a
     schedule that the target cannot run.
     """
-    func, given = schedule.func, sizes or {}
+    func, given = _func_of("predict", schedule), sizes or {}
     if resolve_target(target) != "cuda":
         return predict_cpu(func, given, local_cpu(), thread_count(threads))
     gpu = machine(arch)

@@ -130,7 +130,69 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: S.build("cpu"), lp.TargetError, "there is no target 'cpu'; .*; the CPU is llvm"),
     (lambda: S.build("interpret")(*ONES, out=(np.ones((4, 32)),)), TypeError, "make one of float32, which is filled"),
     (lambda: S.build("interpret")(ONES[0] * 1j, ONES[1]), TypeError, "complex.*copies of its .real and .imag"),
+    (lambda: f"{A:.2f}", TypeError, "A .* has no value until its kernel is called"),
+    (lambda: 3 in A, TypeError, r"`in` of A .* lp\.any\(x == value\) is an expression"),
+    (lambda: np.asarray(A), TypeError, r"A .* is an expression, and NumPy makes arrays of values: lp\.Schedule"),
+    (lambda: np.array([A, A]), TypeError, r"lp\.stack and lp\.concatenate join expressions"),
+    (lambda: A.sum(dim=1), TypeError, "sum has no dim=; axis= is it here"),  # pyright: ignore[reportCallIssue]
+    (lambda: lp.sum(A, keepdim=True), TypeError, "sum has no keepdim=; keepdims= is it here"),  # pyright: ignore
+    (lambda: lp.softmax(A, dim=1), TypeError, "softmax has no dim=; axis="),  # pyright: ignore[reportCallIssue]
+    (lambda: lp.exp(A, where=3), TypeError, "exp has no where=; it takes x"),  # pyright: ignore[reportCallIssue]
+    (lambda: lp.mean(A, axis=5), lp.ExprError, "mean over axis 5 of A"),
+    (lambda: lp.softmax(A, axis=5), lp.ExprError, "softmax over axis 5 of A"),
+    (lambda: A.var(axis=5), lp.ExprError, "var over axis 5 of A"),
+    (lambda: lp.logsumexp(A, axis=5), lp.ExprError, "logsumexp over axis 5 of A"),
+    (lambda: lp.sort(A, axis="rows"), lp.ExprError, "sort along axis 'rows' .* an axis is an integer"),  # pyright: ignore
+    (lambda: lp.concatenate(A, A), TypeError, r"the tensors as one list: lp\.concatenate\("),  # pyright: ignore
+    (lambda: lp.stack(A), TypeError, r"stack takes the tensors as one list"),  # pyright: ignore[reportArgumentType]
+    (lambda: lp.stack([A, B]), lp.ExprError, "stack of A .* and B .*: the shapes differ"),
+    (lambda: lp.pad(E, "x"), TypeError, r"pad of E .* by 'x'; widths are \[\(before, after\)\]"),
+    (lambda: lp.pad(A, [(1, 1)] * 3), lp.ExprError, "pad of A .*: 3 widths for 2 dimensions"),
+    (lambda: lp.pad(E, 1, mode="mirror"), lp.ExprError, "mode='mirror'; it is one of 'constant', 'edge'"),
+    (lambda: lp.pad(E, 8, mode="reflect"), lp.ExprError, "8 elements give 7"),
+    (lambda: lp.pad(A, 1, mode="wrap"), lp.ExprError, "a padded dimension is of a known size"),
+    (lambda: lp.monoid("m", identity=0, combine=max), TypeError, r"one number for each value, as \(0.0,\)"),  # pyright: ignore
+    (lambda: lp.monoid("m", identity=(0.0,), combine=3), TypeError, "combine= as a function of two"),  # pyright: ignore
+    (lambda: lp.monoid("m", identity=(0,), combine=lambda a, b: None)((E,)), lp.ExprError, "combine gives None"),
+    (lambda: lp.compute((8,), lambda i: [E[i], E[i]]), TypeError, r"lp\.stack of a list makes one tensor"),
+    (lambda: lp.compute((8,), lambda i: E[i], name="my stage"), lp.ExprError, "a stage is named by an identifier"),
+    (lambda: E.named("1x"), lp.ExprError, "a stage is named by an identifier, not '1x'"),
+    (lambda: lp.placeholder((3,), name=3), TypeError, "a name is a string"),  # pyright: ignore[reportArgumentType]
+    (lambda: lp.matmul([[1]], A), TypeError, "a list, is no tensor expression"),  # pyright: ignore[reportArgumentType]
+    (lambda: lp.einsum(A, A), TypeError, "einsum takes its subscripts first"),  # pyright: ignore[reportArgumentType]
+    (lambda: lp.transpose(A, "ij"), lp.ExprError, "the axes are each dimension once"),  # pyright: ignore
+    (lambda: A @ 3, lp.ExprError, r"\* multiplies by a number"),  # pyright: ignore[reportOperatorIssue]
+    (lambda: max(A, A), TypeError, r"lp\.maximum and lp\.minimum for max and min"),
+    (lambda: lp.Schedule([C, None]), TypeError, "a list of tensors, and one of these is None"),  # pyright: ignore
+    (lambda: lp.Schedule(None), TypeError, "a function that makes one ends with return"),  # pyright: ignore
+    (lambda: lp.jit(C), TypeError, r"not a Tensor; of an expression lp\.Schedule\(x\)"),  # pyright: ignore
+    (lambda: lp.jit(lambda a: None)(ONES[0]), TypeError, "gives nothing; a function under lp.jit gives a tensor"),
+    (lambda: lp.interpret(S, {}), TypeError, "runs a Func, not a Schedule; of a Schedule s it is s.func"),  # pyright: ignore
+    (lambda: lp.interpret(S.func, *ONES), TypeError, "in one list or dict"),  # pyright: ignore[reportArgumentType]
+    (lambda: lp.lower(C, "llvm"), TypeError, r"lower takes a Schedule, as lp\.Schedule\(C\)"),  # pyright: ignore
+    (lambda: S(*ONES), TypeError, r"s\.build\(\) compiles it to a kernel"),
+    (lambda: S["i"], TypeError, "steps take loops and stages by name"),
+    (lambda: S.func(*ONES), TypeError, "compute_C is a nest, which is not called"),
+    (lambda: S.splt("i", 4), AttributeError, "a Schedule has no 'splt'; did you mean split"),  # pyright: ignore
+    (lambda: S.split(by=4), TypeError, r"there is no by=; split takes loop, factor"),  # pyright: ignore
+    (lambda: S.parallel("i").parallel("i"), lp.ScheduleError, "leave one of them out"),
+    (lambda: lp.Schedule((E + 1.0).named("D")).compute_inline("D"), lp.ScheduleError, "a stage that D is made from"),
+    (lambda: S.tensorize("i", "mma"), lp.ScheduleError, "no instruction 'mma' among the .*\n.*instead: mma_"),
+    (lambda: S.report(n=-4), ValueError, "n=-4; a size is a whole number, at least 0"),
+    (lambda: S.build(None), lp.TargetError, "there is no target None; there are cuda"),  # pyright: ignore
+    (lambda: S.build("CUDA"), lp.TargetError, 'write "cuda"'),
+    (lambda: S.build("interpret")([*ONES]), TypeError, r"given one by one, as kernel\(\*arrays\)"),
+    (lambda: S.build("interpret")(ONES[0][:0], ONES[1]), ValueError, r'lp\.symbol\("n", min=0\)'),
     # ---- nests
+    (lambda: nest("b[i] = 'x'"), lp.ParseError, "'x' is no value of a nest, which are numbers and bools .*line 3"),
+    (lambda: nest("b[i] = a[i] * math.pi"), lp.ParseError, "PI = math.pi before it, and PI in it .*line 3"),
+    (lambda: nest("b[i] = a[i] @ a[i]"), lp.ParseError, "a matrix product is loops.*line 3"),
+    (lambda: nest("b[i] = a.shape[0]"), lp.ParseError, 'has no a.shape in a nest; .* n: "size".*line 3'),
+    (lambda: nest("b[i] = a[i * 0.5]"), lp.ParseError, "an index is a whole number, and 0.5 is none .*line 3"),
+    (lambda: nest("b = a"), lp.ParseError, "b is a whole array: write its elements in a loop.*line 3"),
+    (lambda: nest("x, y = 1, 2"), lp.ParseError, "write each in a line of its own.*line 3"),
+    (lambda: nest("c = zeros(8)"), lp.ParseError, r'with alloc\("float32\[4\]"\) as c.*line 3'),
+    (lambda: nest("for j in a:\n            b[j] = 1"), lp.ParseError, r"a\[i\] is the element .*line 3"),
     (lambda: nest("b[i] = a[i][0]"), lp.ParseError, r"in one bracket: a\[i, j\], not a\[i\]\[j\] .*line 3"),
     (lambda: nest("b[i] = len(a)"), lp.ParseError, 'the size of a dimension is a parameter, n: "size".*line 3'),
     (lambda: nest("b[i // 2] = a[i / 2]"), lp.ParseError, r"write // for /; .*line 3"),
@@ -151,8 +213,8 @@ def test_a_mistake_is_told(wrong: Callable[[], Any], error: type[Exception], tol
         wrong()
 
 
-def test_there_are_ninety_of_them() -> None:
-    assert len(MISTAKES) >= 90
+def test_there_are_a_hundred_and_fifty_of_them() -> None:
+    assert len(MISTAKES) >= 150
 
 
 def test_where_chooses_in_a_nest_as_in_an_expression() -> None:
@@ -203,3 +265,27 @@ def test_a_read_that_is_inside_at_some_sizes_or_under_a_guard_is_no_mistake() ->
     lp.compute((n,), lambda i: A[i * 2, 0])
     lp.compute((8,), lambda i: lp.where(i < 7, E[i + 1], 0.0))
     lp.compute((m,), lambda i: E[i + 8])
+
+
+def test_what_numpy_takes_is_taken() -> None:
+    x = np.array([-2.5, -1.25, 0.5, 1.5, 2.675, 3.0, 7.25, 9.995], np.float32)
+    assert all(E.dtype == same for same in ("float32", np.float32, np.dtype("float32"), A.dtype))
+    assert all(E.dtype != other for other in ("float64", "rows", np.float64, I.dtype, None, 3))
+    assert np.ones(2, E.dtype).dtype == np.float32
+    found = lp.Schedule([round(E), round(E, 2), *divmod(E, 2.0), *divmod(7.0, E)]).build("interpret")(x)
+    expected = (np.round(x), np.round(x, 2), *np.divmod(x, np.float32(2)), *np.divmod(np.float32(7), x))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert f"{E}" == repr(E)
+
+
+def test_torch_says_what_makes_the_expression() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"torch\.exp takes arrays, and A .* lp\.exp makes the expression"):
+        torch.exp(A)
+    with pytest.raises(TypeError, match=r"torch\.cat takes arrays, .* lp\.concatenate joins tensors"):
+        torch.cat([A, A])
+    for wrong in (lambda: torch.ones(64) + A, lambda: torch.ones(4, 4) @ A, lambda: A * torch.ones(64)):
+        with pytest.raises(TypeError, match=r"an array \(torch.Tensor\) is no tensor expression: declare it"):
+            wrong()
+    assert (A + torch.tensor(2.0)).dtype == "float32"

@@ -9,6 +9,7 @@ from functools import update_wrapper
 from typing import Any
 
 from loopir.build import Schedule, build
+from loopir.ir.grammar import Func
 from loopir.loading import load
 from loopir.runtime.call import Kernel
 from loopir.tensor.tensor import Tensor, placeholder
@@ -21,6 +22,9 @@ class Jitted:
     """
 
     def __init__(self, fn: Callable[..., Any], target: str | None) -> None:
+        if not callable(fn) or isinstance(fn, Func):
+            cure = "; of an expression lp.Schedule(x).build() makes a kernel" if isinstance(fn, Tensor) else ""
+            raise TypeError(f"lp.jit compiles a function of arrays, not a {type(fn).__name__}{cure}")
         self.fn, self.target = fn, target
         self.signature = inspect.signature(fn)
         if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in self.signature.parameters.values()):
@@ -68,7 +72,7 @@ class Jitted:
         listed = list(results) if isinstance(results, tuple | list) else [results]
         for r in listed:
             if not isinstance(r, Tensor):
-                what = f"{self.fn.__name__} gives a {type(r).__name__}"
+                what = f"{self.fn.__name__} gives {'nothing' if r is None else f'a {type(r).__name__}'}"
                 raise TypeError(f"{what}; a function under lp.jit gives a tensor, or a tuple of tensors")
         return build(load("loopir.schedules").auto(Schedule(listed), target), target)
 

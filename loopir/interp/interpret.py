@@ -72,6 +72,10 @@ def interpret(
         >>> lp.interpret(double, {"A": np.ones(3, np.float32)})
         {'out': array([2., 2., 2.], dtype=float32)}
     """
+    if not isinstance(func, Func):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"interpret runs a Func, not a {type(func).__name__}; of a Schedule s it is s.func")
+    if hasattr(args, "shape"):
+        raise TypeError(f"interpret takes the arrays of {func.name} in one list or dict: lp.interpret(func, [a, b])")
     run = _Run(func, args, sizes, DOMAINS[domain](), seed)
     run.watch = watch
     return run.go()

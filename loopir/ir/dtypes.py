@@ -16,13 +16,26 @@ import numpy.typing as npt
 Kind = Literal["float", "int", "uint", "bool"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type; compare with `==`, print with `str`."""
+    """An element type; compare with `==`, by name ("float32") or as NumPy's too, print with `str`."""
 
     name: str
     kind: Kind
     bits: int
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or other is None:
+            return self is other
+        if isinstance(other, DType):
+            return self.name == other.name
+        try:
+            return dtype(other).name == self.name  # pyright: ignore[reportArgumentType]
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __str__(self) -> str:
         return self.name
@@ -38,6 +51,11 @@ class DType:
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype with the same bits (bfloat16 and those of 8 bits through ml_dtypes)."""
+        return _NUMPY[self.name]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy dtype, under the name by which NumPy asks: np.ones(4, A.dtype)."""
         return _NUMPY[self.name]
 
     @property

@@ -55,7 +55,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from loopir.errors import VerifyError
 from loopir.ir.dtypes import DType
@@ -420,6 +420,12 @@ class Func(Node):
     params: tuple[Size | Arg, ...]
     assumes: tuple[Cond, ...]
     body: Body
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            f"{self.name} is a nest, which is not called: lp.Schedule({self.name}).build() compiles it to a kernel, "
+            "which is; lp.call puts it into an expression"
+        )
 
     @property
     def sizes(self) -> tuple[str, ...]:

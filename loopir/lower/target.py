@@ -42,7 +42,9 @@ TARGETS = {t.name: t for t in (CUDA, LLVM)}
 
 def no_target(name: str) -> TargetError:
     """The error for a target of that name, with those there are."""
-    meant = {"cpu": "; the CPU is llvm", "gpu": "; the GPU is cuda"}.get(name.lower(), "")
+    named = str(name).lower()
+    meant = {"cpu": "; the CPU is llvm", "gpu": "; the GPU is cuda"}.get(named, "")
+    meant = f'; write "{named}"' if named in TARGETS and named != name else meant
     return TargetError(f"there is no target {name!r}; there are {', '.join(TARGETS)}, interpret and auto{meant}")
 
 

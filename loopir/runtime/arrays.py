@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes as ml_dtypes  # NumPy knows bfloat16 and floats of 8 bits by name from here on
 import numpy as np
@@ -319,7 +319,9 @@ def _bound(
             raise ValueError(_misfit(signature, a, taken[a.name].shape, shape, sizes))
     for check, text in signature.checks:
         if not check(*sizes):
-            raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}")
+            least = text.removeprefix("1 <= ")
+            cure = f'; lp.symbol("{least}", min=0) is a size that may be 0' if least in signature.sizes else ""
+            raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}{cure}")
     for a, t in ((a, taken[a.name]) for a in signature.args if a.name in taken):
         _usable(signature, a, t, device)
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
@@ -351,8 +353,19 @@ def _matched(
     missing = [n for n in wanted if n not in given]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise TypeError(f"{signature.name} takes {_array_count(wanted)}; {' and '.join(missing)} {are} missing")
+        raise TypeError(
+            f"{signature.name} takes {_array_count(wanted)}; {' and '.join(missing)} {are} missing{_one_by_one(args)}"
+        )
     return given, told
+
+
+def _one_by_one(args: Sequence[Any]) -> str:
+    """How arrays are given that came in one list or dict."""
+    if len(args) == 1 and isinstance(args[0], list | tuple | dict) and args[0]:
+        found = list(cast("dict[Any, Any]", args[0]).values() if isinstance(args[0], dict) else args[0])
+        if any(hasattr(x, "shape") for x in found):
+            return f"; arrays are given one by one, as kernel({'**' if isinstance(args[0], dict) else '*'}arrays)"
+    return ""
 
 
 def _array_count(names: Sequence[str]) -> str:
@@ -388,7 +401,9 @@ def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSp
         return []
     if not isinstance(out, tuple | list) or len(out) != len(signature.outputs):
         count = len(out) if isinstance(out, tuple | list) else "one array, not a tuple, is"
-        raise TypeError(f"out= is a tuple of {_array_count([a.name for a in signature.outputs])}; {count} given")
+        names = [a.name for a in signature.outputs]
+        form = f"out=({', '.join(names)}{',' if len(names) == 1 else ''})"
+        raise TypeError(f"out= is a tuple of {_array_count(names)}; {count} given; write {form}")
     return list(zip(signature.outputs, out, strict=True))
 
 

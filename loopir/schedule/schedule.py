@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, cast, runtime_checkable
 
 from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
@@ -104,6 +104,21 @@ class Schedule(Methods):
         new = object.__new__(type(self))
         new._func, new._trace, new._before = func, (*self._trace, step), self
         return new
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            close = difflib.get_close_matches(name, [x for x in dir(type(self)) if not x.startswith("_")], n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else "docs/primitives.md lists its steps"
+            raise AttributeError(f"a Schedule has no {name!r}; {hint}", name=name, obj=self)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a Schedule is not called: s.build() compiles it to a kernel, which is: s.build()(a, b)")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise TypeError('a Schedule has no items: steps take loops and stages by name, as s.split("i", 4)')
 
     # ------------------------------------------------------------ what it holds
 
@@ -482,5 +497,10 @@ def _func_of(program: object) -> Func:
         first, *others = cast("list[object]", program)
         if isinstance(first, Program) and all(isinstance(o, Program) for o in others):
             return first.__loopir_func__(*others)
-    kind = type(cast("object", program)).__name__
-    raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {kind}")
+    if isinstance(program, list | tuple) and program:
+        odd = [o for o in cast("list[object]", program) if not isinstance(o, Program)]
+        kind = "a type" if not odd else "None" if odd[0] is None else type(odd[0]).__name__
+        raise TypeError(f"a Schedule is made of a list of tensors, and one of these is {kind}")
+    kind = "None" if program is None else type(cast("object", program)).__name__
+    hint = "; a function that makes one ends with return" if program is None else ""
+    raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {kind}{hint}")

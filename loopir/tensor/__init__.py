@@ -24,6 +24,7 @@ from loopir.tensor.index import reduce_axis, symbol
 from loopir.tensor.nest import to_func
 from loopir.tensor.neural_layers import *  # noqa: F403
 from loopir.tensor.numeric import *  # noqa: F403
+from loopir.tensor.other_names import answer_keywords
 from loopir.tensor.products import *  # noqa: F403
 from loopir.tensor.random import *  # noqa: F403
 from loopir.tensor.resampling import *  # noqa: F403
@@ -57,6 +58,11 @@ __all__ = [
     *statistics.__all__,
 ]  # pyright: ignore[reportUnsupportedDunderAll]
 
+for _name in __all__:
+    if not isinstance(globals()[_name], type):
+        globals()[_name] = answer_keywords(globals()[_name])
+for _name in ("sum", "prod", "max", "min", "mean", "any", "all", "argmax", "argmin"):
+    setattr(Tensor, _name, answer_keywords(getattr(Tensor, _name)))
 Tensor.functions = frozenset(__all__)
 for _name in ("clip", "cumsum", "diagonal", "ravel", "repeat", "round", "squeeze", "std", "swapaxes", "trace", "var"):
     setattr(Tensor, _name, globals()[_name])  # the tensor is a method's first argument, as in NumPy

@@ -58,6 +58,7 @@ from loopir.tensor.index import (
     Symbols,
     dimension,
     given_name,
+    require_name,
     same,
     shown,
     unique,
@@ -183,7 +184,7 @@ class Expr:
     def __bool__(self) -> bool:
         raise TypeError(
             "a tensor expression has no truth while it is built; use lp.where(cond, a, b) for if, and & | ~ for and, "
-            "or, not"
+            "or, not; lp.maximum and lp.minimum for max and min"
         )
 
     def __len__(self) -> int:
@@ -200,6 +201,22 @@ class Expr:
 
     def __int__(self) -> int:
         self._value()
+
+    __complex__ = __float__
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self._value()
+        return str(self)
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise TypeError(f"`in` of {self.described()}: it has no elements yet; lp.any(x == value) is an expression")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            f"{self.described()} is an expression, and NumPy makes arrays of values: lp.Schedule(x).build() makes the "
+            "kernel, and a call of it gives an array; lp.stack and lp.concatenate join expressions"
+        )
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TypeError(
@@ -277,6 +294,8 @@ def stage_reduction(e: Expr) -> Any:
 def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any], name: str | None) -> Any:
     """`compute`, for tensors of class `cls`."""
     what = f"compute {name}" if name else "compute"
+    if name:
+        require_stage_name(name, what)
     if isinstance(shape, int | IndexExpr):
         shape = (shape,)
     dims = [dimension(d, what) for d in shape]
@@ -316,12 +335,20 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
     return make_stage(cls, made_name, loops, (body.at(()),), body.deps, symbols)[0]
 
 
+def require_stage_name(name: object, what: str) -> None:
+    """ExprError unless a stage may be called `name`."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ExprError(f"{what}: a stage is named by an identifier, not {name!r}")
+    require_name(name, what)
+
+
 def default_names(count: int) -> list[str]:
     return ["i", "j", "k", "l", "m", "n", "o", "p"][:count] if count <= 8 else [f"i{n}" for n in range(count)]
 
 
 def as_stage(e: Expr, name: str) -> Any:
     """`e` stored in a buffer of its own."""
+    require_stage_name(name, f"{e.described()}.named({name!r})")
     e = stage_reduction(e)
     loops = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
     return make_stage(type(e), name, loops, (e.at(tuple(Var(v) for v, _ in loops)),), e.deps, e.symbols)[0]
@@ -428,7 +455,7 @@ def as_expr(cls: type[Expr], x: Any, context: DType | None) -> Any:
             raise ExprError(f"{x} is no {t}, which a number takes from the tensor beside it; convert that with astype")
         return cls((), t, lambda _: Const(x, t), (), {})
     if _typed(x):
-        t = dtypes.dtype(x.dtype)
+        t = _type_of(x)
         return cls((), t, lambda _: Const(x.item(), t), (), {})
     raise TypeError(no_tensor(x))
 
@@ -439,6 +466,8 @@ def no_tensor(x: Any) -> str:
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
     if x is None:
         return "None is no tensor expression and no number; a function that gives an element ends with return"
+    if isinstance(x, list | tuple):
+        return f"{shortened(x)}, a {name}, is no tensor expression and no number; lp.stack of a list makes one tensor"
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         return f"{shortened(x)}, a {name}, is no tensor expression and no number"
     return (
@@ -457,9 +486,14 @@ def _typed(x: Any) -> bool:
     return hasattr(x, "dtype") and getattr(x, "shape", None) == ()
 
 
+def _type_of(x: Any) -> DType:
+    """The type of a tensor, or of a scalar of NumPy's or torch's, whose types have their library in their names."""
+    return dtypes.dtype(str(x.dtype).removeprefix("torch.") if type(x.dtype).__module__ == "torch" else x.dtype)
+
+
 def common_type(args: Sequence[Any]) -> DType:
     """NumPy's promotion: tensors and what has a type by it, Python numbers and indices only by their kind."""
-    strong = [dtypes.dtype(a.dtype) for a in args if isinstance(a, Expr) or _typed(a)]
+    strong = [_type_of(a) for a in args if isinstance(a, Expr) or _typed(a)]
     numbers = (bool, int, float, IndexExpr, CondExpr)
     weak = [a for a in args if isinstance(a, numbers) and not isinstance(a, np.generic)]
     if not strong:

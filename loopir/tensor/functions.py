@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any
 
 from loopir.errors import ExprError
@@ -23,6 +25,7 @@ from loopir.tensor.core import (
     cast_value,
     common_type,
     elementwise,
+    shortened,
     stage_reduction,
     truth,
 )
@@ -39,7 +42,7 @@ __all__ = [
     "transpose", "where",
 ]  # fmt: skip
 
-_any = any
+_any, _all, _abs = any, all, abs
 
 
 def _real(name: str) -> Callable[[Any], Tensor]:
@@ -81,7 +84,19 @@ def _float_function(name: str) -> Callable[[Any], Tensor]:
     return function
 
 
-floor, ceil, round = map(_float_function, ("floor", "ceil", "round"))
+floor, ceil, _nearest = map(_float_function, ("floor", "ceil", "round"))
+
+
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """The nearest number with `decimals` digits after the point, of two the even one. Integers stay as they are."""
+    if not decimals:
+        return _nearest(x)
+    if not as_expr(Tensor, x, None).dtype.is_float:
+        if decimals > 0:
+            return as_expr(Tensor, x, None)
+        raise ExprError(f"round of integers to decimals={decimals}; write (x + h) // t * t with t = 10 ** {-decimals}")
+    scale = 10.0 ** _abs(decimals)
+    return _nearest(x * scale) / scale if decimals > 0 else _nearest(x / scale) * scale
 
 
 def abs(x: Any) -> Tensor:
@@ -315,6 +330,11 @@ def monoid(name: str, *, identity: Sequence[float], combine: Callable[..., Any])
         >>> both((x, x), axis=1)
         (<Tensor both float32[8]>, <Tensor both float32[8]>)
     """
+    if not isinstance(name, str) or not callable(combine):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"monoid({shortened(name)}): a name, identity=(0.0, ...), and combine= as a function of two")
+    units: Any = identity
+    if not isinstance(units, list | tuple) or not units or not _all(isinstance(x, bool | int | float) for x in units):
+        raise TypeError(f"monoid {name}: identity is {shortened(identity)}; it is one number for each value, as (0.0,)")
     made = red.make_monoid(name, tuple(identity), combine)
 
     def reduce(values: Sequence[Any], axis: Any = None, keepdims: bool = False) -> tuple[Tensor, ...]:
@@ -326,7 +346,7 @@ def monoid(name: str, *, identity: Sequence[float], combine: Callable[..., Any])
 
 def matmul(a: Tensor, b: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor:
     """The matrix product as NumPy's; narrow floats accumulate in float32, or in `accum_dtype`."""
-    return red.product(a, b, accum_dtype)
+    return red.product(as_expr(Tensor, a, None), as_expr(Tensor, b, None), accum_dtype)
 
 
 # ---------------------------------------------------------------- shapes
@@ -349,6 +369,8 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
 
 def axis_of(what: str, axis: int, x: Tensor, rank: int) -> int:
     """`axis` of a tensor made from `x` that has `rank` dimensions, counted from 0."""
+    if not isinstance(axis, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"{what} along axis {axis!r} of {x.described()}; an axis is an integer")
     if not -rank <= axis < rank:
         raise ExprError(f"{what} along axis {axis} of {x.described()}; an axis is from {-rank} to {rank - 1}")
     return axis % rank
@@ -365,29 +387,92 @@ def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     return x[(*(slice(None),) * axis_of("take", axis, x, x.ndim), indices)]
 
 
-def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
-    """`x` with `widths[d] = (before, after)` elements of `value` around each dimension."""
-    if len(widths) != x.ndim:
-        raise ExprError(f"pad of {x.described()}: {len(widths)} widths for {x.ndim} dimensions")
-    for before, after in widths:
-        if before < 0 or after < 0:
-            raise ExprError(f"pad of {x.described()} by {(before, after)}; widths are at least 0, slice to cut")
-    e = stage_reduction(x)
+_PADDED: dict[str, Callable[[Index, Index], Index]] = {
+    "edge": lambda i, size: ir.minimum(ir.maximum(i, Int(0)), size - 1),
+    "wrap": lambda i, size: i % size,
+    "reflect": lambda i, size: ir.minimum(ir.maximum(i, Int(0) - i), (size - 1) * 2 - i),
+    "symmetric": lambda i, size: ir.minimum(ir.maximum(i, Int(-1) - i), size * 2 - 1 - i),
+}
+"""The element that stands at index `i`, from before the first one to beyond the last, of a dimension of `size`."""
+
+
+def pad(x: Any, widths: Any, value: float = 0, mode: str = "constant") -> Tensor:
+    """`x` with `widths[d] = (before, after)` elements around each dimension, or as many, or the pair, around all.
+
+    They are `value`, or by `mode` the nearest element ("edge"), those mirrored at the outermost element ("reflect") or
+    beyond it ("symmetric"), or those of the other end ("wrap"). No width of the last three is larger than `x` has
+    elements to give, so that their sizes have to be known.
+    """
+    e = stage_reduction(as_expr(Tensor, x, None))
+    around = _widths(widths, e)
+    shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, around, strict=True))
+    if mode != "constant":
+        _require_given(e, around, mode)
+
+        def elsewhere(ix: tuple[Index, ...]) -> Value:
+            each = zip(ix, around, e.dims, strict=True)
+            return e.at(tuple(i if pair == (0, 0) else _PADDED[mode](i - pair[0], d) for i, pair, d in each))
+
+        return e.like(shape, e.dtype, elsewhere)
     outside = as_expr(Tensor, value, e.dtype).at(())
-    shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, widths, strict=True))
 
     def at(ix: tuple[Index, ...]) -> Value:
-        inner = tuple(i - before for i, (before, _) in zip(ix, widths, strict=True))
+        inner = tuple(i - before for i, (before, _) in zip(ix, around, strict=True))
         tests = [t for i, d in zip(inner, e.dims, strict=True) for t in (Cmp("<=", Int(0), i), Cmp("<", i, d))]
         return Select(conj(*tests), e.at(inner), cast_value(outside, e.dtype))
 
     return e.like(shape, e.dtype, at)
 
 
+def _widths(widths: Any, e: Tensor) -> tuple[tuple[int, int], ...]:
+    """What `pad` is given, as a pair for each dimension."""
+
+    def plain(w: Any) -> Any:
+        return [plain(x) for x in w] if isinstance(w, list | tuple) else index(w) if hasattr(w, "__index__") else w
+
+    given = plain(widths)
+    pairs = given if isinstance(given, list) and _any(isinstance(w, list) for w in given) else [given]
+    each = [[w] if isinstance(w, int) else w for w in pairs]
+    if not _all(isinstance(w, list) and len(w) in (1, 2) and _all(isinstance(n, int) for n in w) for w in each):
+        form = f"[{', '.join(['(before, after)'] * e.ndim)}]"
+        raise TypeError(f"pad of {e.described()} by {shortened(widths)}; widths are {form}, or one number for all")
+    found = [(int(w[0]), int(w[-1])) for w in (each * e.ndim if len(each) == 1 else each)]
+    if len(found) != e.ndim:
+        raise ExprError(f"pad of {e.described()}: {len(found)} widths for {e.ndim} dimensions")
+    for before, after in found:
+        if before < 0 or after < 0:
+            raise ExprError(f"pad of {e.described()} by {(before, after)}; widths are at least 0, slice to cut")
+    return tuple(found)
+
+
+def _require_given(e: Tensor, around: Sequence[tuple[int, int]], mode: str) -> None:
+    """ExprError where no elements are there for the borders of `mode`."""
+    if mode not in _PADDED:
+        modes = ", ".join(map(repr, ("constant", *_PADDED)))
+        raise ExprError(f"pad of {e.described()}: mode={mode!r}; it is one of {modes}")
+    for size, pair in zip(e.dims, around, strict=True):
+        if pair == (0, 0) or (mode == "edge" and not isinstance(size, Int)):
+            continue
+        if not isinstance(size, Int):
+            raise ExprError(f"pad of {e.described()}, mode={mode!r}: a padded dimension is of a known size")
+        most = size.value - (mode == "reflect")
+        if size == Int(0) or (mode != "edge" and builtins.max(pair) > most):
+            raise ExprError(f"pad of {e.described()} by {pair}, mode={mode!r}: {size.value} elements give {most}")
+
+
+def listed(what: str, tensors: Any) -> list[Tensor]:
+    """The tensors of a list, for `what` takes one; TypeError for one tensor, or what is no list."""
+    if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{what} takes the tensors as one list: lp.{what}([a, b], axis=0)")
+    found = [stage_reduction(as_expr(Tensor, x, None)) for x in tensors]
+    if not found:
+        raise ExprError(f"{what} takes at least one tensor")
+    return found
+
+
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after the other along `axis`; their other sizes are equal."""
-    if not tensors:
-        raise ExprError("concatenate takes at least one tensor")
+    tensors = listed("concatenate", tensors)
     t = common_type(tensors)
     parts: list[Any] = [cast_expr(stage_reduction(x), t) for x in tensors]
     d = axis_of("concatenate", axis, parts[0], parts[0].ndim)
@@ -413,6 +498,10 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors, of one shape, along a new dimension at `axis`."""
-    key = [slice(None)] * (tensors[0].ndim if tensors else 0)
-    where = axis_of("stack", axis, tensors[0], len(key) + 1) if tensors else 0
+    first, *others = tensors = listed("stack", tensors)
+    key = [slice(None)] * first.ndim
+    where = axis_of("stack", axis, first, len(key) + 1)
+    for x in others:
+        if x.ndim != first.ndim or not _same_sizes_except(x, first, -1):
+            raise ExprError(f"stack of {first.described()} and {x.described()}: the shapes differ")
     return concatenate([x[(*key[:where], None, *key[where:])] for x in tensors], axis=where)

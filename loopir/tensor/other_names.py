@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import Any
 
 from loopir.ir.dtypes import BY_NAME
 
@@ -33,6 +37,31 @@ FUNCTIONS = {
     "absolute": "lp.abs does this", "power": "write x ** y", "true_divide": "write x / y",
 }  # fmt: skip
 """What is written in place of a function of another library."""
+
+KEYWORDS = {
+    "dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims", "input": "x", "a": "x",
+    "unbiased": "correction", "ddof": "correction", "dtype": "accum_dtype", "arrays": "tensors", "other": "b",
+    "pad_width": "widths", "constant_values": "value",
+}  # fmt: skip
+"""The keywords of NumPy and torch, and what an argument of that kind is called here."""
+
+
+def answer_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which answers keywords that it does not have with those that it has."""
+    parameters = signature(function).parameters
+    named = [p.name for p in parameters.values() if p.kind is not p.VAR_POSITIONAL and p.name != "self"]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return function
+
+    @wraps(function)
+    def answering(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and (other := [k for k in kwargs if k not in parameters]):
+            ours = KEYWORDS.get(other[0], "")
+            cure = f"{ours}= is it here" if ours in named else f"it takes {', '.join(named)}"
+            raise TypeError(f"{function.__name__} has no {other[0]}=; {cure}")
+        return function(*args, **kwargs)
+
+    return answering
 
 
 def method_instead(name: str, functions: frozenset[str]) -> str:

@@ -36,6 +36,8 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
     from left to right, and what no other one names is summed at once. Narrow floats accumulate in float32, or in
     `accum_dtype`; unless that is given, each product of two is rounded, as torch's are.
     """
+    if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError('einsum takes its subscripts first, as lp.einsum("ij,jk->ik", a, b)')
     what = f"einsum({subscripts!r})"
     tensors: list[Tensor] = [stage_reduction(as_expr(Tensor, x, None)) for x in operands]
     terms, result = _subscript_labels(what, subscripts, tensors)

@@ -44,9 +44,14 @@ def sum_type(t: DType) -> DType:
     return float32 if t.is_narrow else t
 
 
-def fold(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool, accum: DType, name_as: str) -> Any:
-    """Fold `x`, converted to `accum`, by the monoid `name` over `axis`."""
+def fold(
+    cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool, accum: DType, name_as: str, *, said_as: str = ""
+) -> Any:
+    """Fold `x`, converted to `accum`, by the monoid `name` over `axis`, into a stage `name_as`; messages are about
+    `said_as`, where it is not that."""
     e = stage_reduction(as_expr(cls, x, None))
+    if said_as and not _symbolic(axis):
+        resolve_axes(axis, e.ndim, said_as, e)
     monoid = MONOIDS[name]((accum,))
     return _reduce(cls, monoid, (cast(e, accum),), axis, keepdims, name_as)[0]
 
@@ -93,7 +98,7 @@ def _reduce(
         none: Callable[[Any], Value] = lambda _: r.values[0]  # noqa: E731
         return tuple(cls((), p.type, none, deps, symbols, reduction=(r, n)) for n, p in enumerate(monoid.left))
     shape = parts[0].dims
-    over = _axes(axis, len(shape), name, parts[0])
+    over = resolve_axes(axis, len(shape), name, parts[0])
     loops = tuple((unique(v), d) for v, d in zip(default_names(len(shape)), shape, strict=True))
     reduced = tuple(ReduceAxis(loops[d][0], shape[d], parts[0].symbols) for d in over)
     at = tuple(Var(v) for v, _ in loops)
@@ -105,7 +110,8 @@ def _reduce(
     return tuple(_keep_dims(t, over, len(shape)) for t in made) if keepdims else made
 
 
-def _axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
+def resolve_axes(axis: Axis, rank: int, name: str, e: Expr) -> tuple[int, ...]:
+    """`axis` of `e`, as dimensions from 0 on, in order; ExprError, about `name`, for what is none."""
     given = range(rank) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
     out: list[int] = []
     for a in given:
@@ -140,7 +146,7 @@ def arg_extreme(cls: type[Expr], name: str, x: Any, axis: Axis, keepdims: bool) 
         return flat[(None,) * e.ndim] if keepdims else flat
     if isinstance(axis, tuple | list):
         raise ExprError(f"{name} takes one axis, or None for the flat tensor; {axis!r} is given")
-    (d,) = _axes(axis, e.ndim, name, e)
+    (d,) = resolve_axes(axis, e.ndim, name, e)
     kind = _index_type(e.dims[d])
     where = e.like(e.dims, kind, lambda at: IndexToValue(at[d], kind))
     return _position(_reduce(cls, MONOIDS[name]((e.dtype, kind)), (e, where), d, keepdims, name)[1])
@@ -172,6 +178,8 @@ def make_monoid(name: str, identity: Sequence[float], combine: Callable[..., Any
         sides = [tuple(cls((), p.type, lambda _, p=p: p, (), {}) for p in side) for side in (left, right)]
         combined = combine(*sides)
         results = combined if isinstance(combined, tuple) else (combined,)
+        if any(r is None for r in results):
+            raise ExprError(f"monoid {name}: combine gives None; it ends with return, of the combined values")
         if len(results) != len(types):
             raise ExprError(f"monoid {name} combines {len(types)} components to {len(results)}")
         folded = tuple(cast_value(as_expr(cls, r, t).at(()), t) for r, t in zip(results, types, strict=True))
@@ -189,7 +197,9 @@ def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
     """The matrix product, as NumPy's matmul: 2-D, stacks of matrices with broadcasting, and vectors."""
     cls = type(a)
     if not a.ndim or not b.ndim:
-        raise ExprError(f"matmul of {a.described()} and {b.described()}: both need a dimension at least")
+        raise ExprError(
+            f"matmul of {a.described()} and {b.described()}: both need a dimension at least; * multiplies by a number"
+        )
     x: Any = stored_if_costly(a)
     y: Any = stored_if_costly(b)
     t = dtypes.promote(x.dtype, y.dtype)

@@ -30,6 +30,8 @@ from loopir.tensor.functions import (
     sum as total,
     where,
 )
+from loopir.tensor.index import ReduceAxis
+from loopir.tensor.reductions import resolve_axes
 from loopir.tensor.tensor import Tensor, real_type
 
 __all__ = ["expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
@@ -54,9 +56,12 @@ _welford = monoid("welford", identity=(0, 0.0, 0.0), combine=_merge_moments)
 _expsum = monoid("expsum", identity=(-math.inf, 0.0), combine=_largest_and_sum)
 
 
-def _work(x: Any) -> tuple[Tensor, DType]:
-    """`x` in the type that it is computed in, and the type of results: narrow floats are computed in float32."""
+def _work(x: Any, what: str = "", axis: Any = None) -> tuple[Tensor, DType]:
+    """`x` in the type that it is computed in, and the type of results: narrow floats are computed in float32. With
+    `what` is computed from it, its `axis` is looked at first."""
     e = as_expr(Tensor, x, None)
+    if what and not isinstance(axis, ReduceAxis):
+        resolve_axes(axis, e.ndim, what, e)
     t = real_type(e.dtype)
     return cast(e, float32 if t.is_narrow else t), t
 
@@ -80,7 +85,7 @@ def var(
     `mean`, with its dimensions kept, is the mean if it is at hand. `passes=2` takes the mean first; `passes=1` takes
     both at once, by `welford`, for what is too long to be read twice.
     """
-    e, t = _work(x)
+    e, t = _work(x, "var", axis)
     if passes == 1:
         count, _, squares = welford(e, axis, keepdims)
         return cast(squares / _less(count.astype(e.dtype), correction), t)
@@ -101,7 +106,7 @@ def _less(count: Tensor, correction: float) -> Tensor:
 
 def std(x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2) -> Tensor:
     """The square root of the variance; see `var`."""
-    e, t = _work(x)
+    e, t = _work(x, "std", axis)
     return cast(sqrt(var(e, axis, keepdims, correction, passes)), t)
 
 
@@ -117,7 +122,7 @@ def expsum(x: Any, axis: Any = None, keepdims: bool = False) -> tuple[Tensor, Te
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over `axis`, in one pass, with no overflow."""
-    _, t = _work(x)
+    _, t = _work(x, "logsumexp", axis)
     largest, scaled = expsum(x, axis, keepdims)
     return cast(largest + log(scaled), t)
 
@@ -128,7 +133,7 @@ def softmax(x: Any, axis: int = -1, online: bool = False) -> Tensor:
     It multiplies by 1 over the sum, which a row has one of: a division for every element would be half of the work.
     Powers whose shares are rounded to 16 bits are found to 2^-17 of them.
     """
-    e, t = _work(x)
+    e, t = _work(x, "softmax", axis)
     power = exp_16 if t.is_narrow else exp
     if online:
         largest, scaled = expsum(e, axis, keepdims=True)
@@ -139,6 +144,6 @@ def softmax(x: Any, axis: int = -1, online: bool = False) -> Tensor:
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """x less log(sum(exp(x))) along `axis`, with no overflow."""
-    e, t = _work(x)
+    e, t = _work(x, "log_softmax", axis)
     shifted = e - e.max(axis=axis, keepdims=True)
     return cast(shifted - log(exp(shifted).sum(axis=axis, keepdims=True)), t)

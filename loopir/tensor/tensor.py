@@ -27,7 +27,7 @@ from loopir.tensor.core import (
 )
 from loopir.tensor.index import OPERATORS, dimension, require_name, unique
 from loopir.tensor.nest import to_func
-from loopir.tensor.other_names import method_instead
+from loopir.tensor.other_names import function_instead, method_instead
 from loopir.tensor.views import Views
 
 
@@ -49,7 +49,7 @@ class Tensor(Views):
         def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
         def ravel(self) -> Tensor: ...
         def repeat(self, repeats: int, axis: int | None = None) -> Tensor: ...
-        def round(self) -> Tensor: ...
+        def round(self, decimals: int = 0) -> Tensor: ...
         def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor: ...
         def std(self, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2) -> Tensor: ...
         def swapaxes(self, axis1: int, axis2: int) -> Tensor: ...
@@ -75,11 +75,21 @@ class Tensor(Views):
             return operator(first, second)
         arrays = [x for x in others if getattr(x, "shape", ())]
         raise TypeError(
-            no_tensor(arrays[0]) if operator is not None and arrays else _not_of_numpy(self, ufunc.__name__)
+            no_tensor(arrays[0]) if operator is not None and arrays else _not_of_library(self, ufunc.__name__, "np")
         )
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        raise TypeError(_not_of_numpy(self, func.__name__))
+        raise TypeError(_not_of_library(self, func.__name__, "np"))
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Torch asks here for what a function of its own makes of a tensor expression: nothing."""
+        given = [y for x in args for y in (x if isinstance(x, list | tuple) else (x,))] + [*(kwargs or {}).values()]
+        name = func.__name__.strip("_")
+        arrays = [x for x in given if not isinstance(x, Tensor) and getattr(x, "shape", ())]
+        if arrays and name in _OPERATORS_OF_TORCH:
+            raise TypeError(no_tensor(arrays[0]))
+        raise TypeError(_not_of_library(next(x for x in given if isinstance(x, Tensor)), name, "torch"))
 
     def __loopir_func__(self, *others: Tensor) -> Func:
         return to_func([self, *others])
@@ -139,6 +149,15 @@ class Tensor(Views):
     def __rpow__(self, other: Any) -> Tensor:
         return power(other, self)
 
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __round__(self, digits: int | None = None) -> Tensor:
+        return self.round(digits or 0)
+
     def __neg__(self) -> Tensor:
         return elementwise(Tensor, "neg", self)
 
@@ -150,6 +169,9 @@ class Tensor(Views):
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return red.product(self, as_expr(Tensor, other, None), None)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return red.product(as_expr(Tensor, other, None), self, None)
 
     # ------------------------------------------------------------ comparisons and logic
 
@@ -242,11 +264,37 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
-def _not_of_numpy(x: Tensor, name: str) -> str:
-    """Why NumPy's function `name` does not take `x`, and what does."""
+_OPERATORS_OF_TORCH = frozenset(
+    f"{side}{name}"
+    for side in ("", "r")
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+    )
+)
+
+
+def _not_of_library(x: Tensor, name: str, library: str) -> str:
+    """Why the function `name` of `library` does not take `x`, and what does."""
     ours = _OTHER_NAMES.get(name, name)
-    cure = f"lp.{ours} makes the expression" if ours in Tensor.functions else f"lp has no {name}; see dir(lp)"
-    return f"np.{name} takes arrays, and {x.described()} is an expression: {cure}"
+    cure = (
+        f"lp.{ours} makes the expression"
+        if ours in Tensor.functions
+        else function_instead(name) or f"lp has no {name}; see dir(lp)"
+    )
+    return f"{library}.{name} takes arrays, and {x.described()} is an expression: {cure}"
 
 
 def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str) -> Tensor:
@@ -254,6 +302,8 @@ def placeholder(shape: Sequence[Any], dtype: DTypeLike = "float32", *, name: str
 
     Raises ExprError for a size below 0 or a name that is no identifier, TypeError for an unknown dtype.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'placeholder: name={name!r}; a name is a string, as lp.placeholder((n, 8), name="A")')
     if not name.isidentifier():
         raise ExprError(f"placeholder {name!r}: a name is an identifier")
     require_name(name, f"placeholder {name!r}")
@@ -360,7 +410,7 @@ def reduce_mean(x: Any, *, axis: Any, keepdims: bool) -> Tensor:
     e = as_expr(Tensor, x, None)
     t = e.dtype if e.dtype.is_float else dtypes.float64
     work = dtypes.float32 if t.is_narrow else t
-    total = red.fold(Tensor, "sum", cast(e, work), axis, keepdims, work, "sum")
+    total = red.fold(Tensor, "sum", cast(e, work), axis, keepdims, work, "sum", said_as="mean")
     count: Any = 1
     over = range(e.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
     for d in over:

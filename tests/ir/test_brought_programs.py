@@ -14,7 +14,7 @@ REFUSED = [
     ("out[:] = a[:]", "a nest has no slices: write the loop"),
     ("t = 0.0", r"the literal 0.0 has no type here; write float32\(0.0\)"),
     ("t = i * 2", "an index becomes a value by a cast, such as int64"),
-    ("i = a[i]", "an assignment writes an element"),
+    ("i = a[i]", "is a size or a loop, and stays what it is"),
 ]
 
 

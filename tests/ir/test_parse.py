@@ -129,7 +129,7 @@ REFUSALS = {
     "min of values": (in_loop("x[i] = min(x[i], 0)"), "of values there are minimum and maximum"),
     "a float literal": (in_loop("ix[i] = 2.5"), "the literal 2.5 is no int32"),
     "a large literal": (in_loop("ix[i] = 3000000000"), "the literal 3000000000 does not fit int32"),
-    "a string": (in_loop("x[i] = 'x'"), "an index is made of integers"),
+    "a string": (in_loop("x[i] = 'x'"), ".x. is no value of a nest, which are numbers and bools"),
     "a kind of argument": (in_loop("x[i] = x[i] & x[i]"), "and_ takes bool or int or uint, not float32"),
     "arity": (in_loop("x[i] = exp(x[i], x[i])"), "exp takes 1 arguments, and 2 are given"),
     "a number as a condition": (
@@ -142,7 +142,7 @@ REFUSALS = {
     "axis=": (in_loop("x[0] = sum(x[i], axis=i)"), "a reduction takes its values, over=, init=, atomic= and label="),
     "argmax of one": (in_loop("x[0] = argmax(x[i], over=i)"), "argmax folds another number of values than 1"),
     "two stores at once": (in_loop("x[0], x[1] = 1, 2"), "several elements are written at once only by a reduction"),
-    "a local": (in_loop("i = x[i]"), "an assignment writes an element"),
+    "a local": (in_loop("i = x[i]"), "i is a size or a loop, and stays what it is"),
     "another update": (in_loop("x[i] /= 2"), "an element is updated by"),
     "an option of alloc": ('with alloc("float32[4]", scop="shared") as t:\n    pass', "alloc takes"),
     "a scope": ('with alloc("float32[4]", scope="warp") as t:\n    pass', "a scope of global, shared, local"),

@@ -109,3 +109,13 @@ def test_axes_that_are_not_there_are_refused() -> None:
     ):
         with pytest.raises(lp.ExprError, match=what):
             wrong()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), SHAPES, st.sampled_from(["constant", "edge", "reflect", "symmetric", "wrap"]))
+def test_pad(data: st.DataObject, shape: tuple[int, ...], mode: Any) -> None:
+    most = [2 if mode in ("constant", "edge") else n - (mode == "reflect") for n in shape]
+    widths = [(data.draw(st.integers(0, m)), data.draw(st.integers(0, m))) for m in most]
+    assert_as_numpy(lambda t: lp.pad(t, widths, mode=mode), lambda a: np.pad(a, widths, mode=mode), some(shape))
+    every = data.draw(st.sampled_from([1, (1,), (1, 2), [(1, 2)]]))
+    assert_as_numpy(lambda t: lp.pad(t, every), lambda a: np.pad(a, every), some(shape))

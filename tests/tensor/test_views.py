@@ -199,7 +199,7 @@ def test_refusals() -> None:
         (lambda: lp.concatenate([t, t], axis=3), "axis 3 of x0"),
         (lambda: lp.stack([t, t], axis=4), "stack along axis 4"),
         (lambda: lp.take(t, t, axis=-4), "axis -4 of x0"),
-        (lambda: lp.pad(t, [(0, 0)]), "1 widths for 3 dimensions"),
+        (lambda: lp.pad(t, [(0, 0)] * 2), "2 widths for 3 dimensions"),
         (lambda: lp.pad(t, [(0, 0), (-1, 0), (0, 0)]), "widths are at least 0"),
         (lambda: t[i, j], "do not broadcast"),
     ]:

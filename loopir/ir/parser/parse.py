@@ -58,24 +58,14 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY, find_instruction
 from loopir.ir.parser.parse_buffer import Declarations, name_of
 from loopir.ir.parser.parse_expr import Names, Sort
+from loopir.ir.parser.python_instead import instead_of_loop, instead_of_statement, instead_of_target
 from loopir.ir.parser.syntax_tree import syntax_tree
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import fresh_name, replace, statements, stored_buffers, substitute
+from loopir.ir.verify.unwritten import require_written_first
 from loopir.ir.verify.verify import Stage, verify
 
 _UPDATES: dict[type[ast.operator], str] = {ast.Add: "sum", ast.Sub: "sum", ast.Mult: "prod"}
-_STATEMENTS = "a statement is a for, an if, a with alloc(...), or an assignment to an element"
-_INSTEAD: dict[type[ast.stmt], str] = {
-    ast.While: "there is no while: write the most iterations that it can have, for t in range(100), and in them an if "
-    "of its condition",
-    ast.Break: "there is no break: keep whether the loop goes on in an int32 element, and put what follows under an if "
-    "of it",
-    ast.Continue: "there is no continue: put what follows under an if of the opposite condition",
-    ast.Return: 'a nest gives nothing back: write to a parameter that is annotated "out dtype[shape]"',
-    ast.FunctionDef: "no function is defined inside a nest: define it outside as a nest, or write its loops here",
-    ast.Assert: "there is no assert: assume(n % 4 == 0) in the first lines states a fact about sizes",
-}
-_LOOPS = "a loop runs over range(...), grid(...), parallel(n), vectorize(n), unroll(n) or bind(axis, n)"
 
 
 def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, object] | None = None) -> Func:
@@ -185,7 +175,9 @@ def func(fn: Callable[..., Any]) -> Func:
         raise ParseError(f"the source of {fn.__name__!r} is not to be had: {reason}; {cure}") from None
     constants = {**fn.__globals__, **_enclosing_locals(fn), **inspect.getclosurevars(fn).nonlocals}
     filename = inspect.getsourcefile(fn) or "<nest>"
-    return _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), defined=True)
+    parsed = _parse(textwrap.dedent("".join(lines)), filename, constants, max(first, 1), defined=True)
+    require_written_first(parsed)
+    return parsed
 
 
 def _enclosing_locals(fn: Callable[..., Any]) -> dict[str, object]:
@@ -369,12 +361,12 @@ class _Reader(Declarations):
             case ast.Expr(value=ast.Constant(value=x)) if x is ...:
                 self.fail(s, "... stands for lines that were left out of this text; lp.text(s.func) has them all")
             case _:
-                self.fail(s, _INSTEAD.get(type(s), _STATEMENTS))
+                self.fail(s, instead_of_statement(s))
 
     def loop(self, s: ast.For) -> Stmt:
         call = s.iter
         if not isinstance(call, ast.Call) or s.orelse:
-            self.fail(s, _LOOPS)
+            self.fail(s, instead_of_loop(s))
         saved = dict(self.names.indices)
         start, step = Int(0), Int(1)
         targets = [name_of(t) for t in self.items(s.target)]
@@ -404,7 +396,7 @@ class _Reader(Declarations):
             return [self.head(targets[0], args[1], axis)]
         if len(targets) == 1 and kind in KINDS and len(args) == 1:
             return [self.head(targets[0], args[0], kind)]
-        self.fail(s, _LOOPS)
+        self.fail(s, instead_of_loop(s))
 
     def range(self, call: ast.Call) -> tuple[Index, Index, Index]:
         """Start, step and number of iterations of a range."""
@@ -413,7 +405,10 @@ class _Reader(Declarations):
         start, stop = self.index(call.args[0]), self.index(call.args[1])
         step = self.index(call.args[2]) if len(call.args) == 3 else Int(1)
         if not isinstance(step, Int) or step.value <= 0:
-            self.fail(call, "the step of a range is a positive integer constant")
+            self.fail(
+                call,
+                "the step of a range is a positive integer constant; to count down, write n - 1 - i under range(n)",
+            )
         return start, step, ceildiv(stop - start, step)
 
     def head(self, name: str, extent: ast.expr | Index, kind: str) -> tuple[str, Index, str]:
@@ -470,7 +465,7 @@ class _Reader(Declarations):
 
     def target(self, node: ast.expr) -> tuple[Buffer, tuple[Index, ...]]:
         if not isinstance(node, ast.Subscript) and self.scalar(node) is None:
-            self.fail(node, "an assignment writes an element, name[index, ...], or memory of no dimension, by its name")
+            self.fail(node, instead_of_target(node, self.names.buffers, self.names.indices))
         element = self.load(node)
         return element.buffer, element.at
 

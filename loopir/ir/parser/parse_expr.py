@@ -41,15 +41,9 @@ from loopir.ir.grammar import (
     Xor,
 )
 from loopir.ir.ops import REGISTRY
+from loopir.ir.parser.python_instead import CALLS, instead_of_expression
 
 Sort = Literal["index", "cond", "value", "literal"]
-_CALLS_INSTEAD = {
-    "len": 'the size of a dimension is a parameter, n: "size", of a: "float32[n]"',
-    "range": "a loop over a range is a statement of its own: for i in range(n)",
-    "print": 's.build("interpret", watch="a") prints what is written to a',
-    "sum": "a sum is a loop: total = float32(0), then total += a[i] under for i in range(n)",
-}
-"""What is written for functions of Python that a nest does not have."""
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.Pow: "pow",
@@ -113,6 +107,8 @@ class Expressions:
                 return "value"
             case ast.UnaryOp(operand=x):
                 return self.sort(x)
+            case ast.BinOp(op=ast.MatMult()):
+                self.fail(node, instead_of_expression(node, self.names.buffers))
             case ast.BinOp(left=a, right=b):
                 return self.joined([a, b])
             case ast.Compare():
@@ -123,7 +119,7 @@ class Expressions:
             case ast.Call(args=args):
                 return self.call_sort(_called(node), args)
             case _:
-                self.fail(node, "this is not in the language of nests")
+                self.fail(node, instead_of_expression(node, self.names.buffers))
 
     def joined(self, args: Sequence[ast.expr]) -> Sort:
         sorts = {self.sort(a) for a in args}
@@ -182,6 +178,10 @@ class Expressions:
                     return Int(number)
                 if isinstance(node, ast.Slice):
                     self.fail(node, "a nest has no slices: write the loop, for i in range(n): a[i] = b[i]")
+                if isinstance(number, float):
+                    self.fail(node, f"an index is a whole number, and {number!r} is none")
+                if isinstance(node, ast.Constant | ast.Attribute):
+                    self.fail(node, instead_of_expression(node, self.names.buffers))
                 self.fail(node, "an index is made of integers, loop variables, sizes, + - * // % ^, min and max")
 
     def index_op(self, node: ast.expr, name: str, a: Index, right: ast.expr) -> Index:
@@ -205,7 +205,8 @@ class Expressions:
             return self.index(args[0])
         if name == "opaque" and len(args) == 1:
             return self.opaque(node, self.value(args[0], None))
-        self.fail(node, f"{name or 'this'} gives no index; there are min, max, index and opaque")
+        gives_none = f"{name or 'this'} gives no index; there are min, max, index and opaque"
+        self.fail(node, CALLS.get(name, gives_none))
 
     def opaque(self, node: ast.expr, value: Value) -> ValueToIndex:
         if not value.dtype.is_integer:
@@ -225,11 +226,14 @@ class Expressions:
             self.fail(node, f"{ast.unparse(node)} is a whole array; name an element of it, such as A[i]")
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         b = self.names.buffers.get(name)
+        if isinstance(node.value, ast.Attribute):
+            self.fail(node, instead_of_expression(node.value, self.names.buffers))
         if isinstance(node.value, ast.Subscript):
             self.fail(node, "an element of several dimensions has its subscripts in one bracket: a[i, j], not a[i][j]")
         if b is None:
             known = ", ".join(self.names.buffers) or "none"
-            self.fail(node, f"{name!r} is no array known here; there are {known}")
+            outside = "; an array from around the nest is a parameter of it" if name in self.constants else ""
+            self.fail(node, f"{name!r} is no array known here; there are {known}{outside}")
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(items) != len(b.shape):
             self.fail(node, f"{b.name} has {len(b.shape)} dimensions, and {len(items)} indices are given")
@@ -357,9 +361,16 @@ class Expressions:
             return IndexToValue(self.cond(node), context or bool_)
         if name in REGISTRY:
             return self.op(node, name, args, context)
+        if not name:
+            self.fail(node, "a nest calls operations of one element by name, as exp(a[i])")
         close = get_close_matches(name, [*REGISTRY, "select", *BY_NAME], n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "exp, sqrt, maximum and so on are, as in dir(lp)"
-        self.fail(node, _CALLS_INSTEAD.get(name, f"{name!r} is no operation of one element; {hint}"))
+        known = "; a function from around the nest is none: write what it does" if name in self.constants else ""
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close and not known
+            else "exp, sqrt, maximum and so on are, as in dir(lp)"
+        )
+        self.fail(node, CALLS.get(name, f"{name!r} is no operation of one element; {hint}{known}"))
 
     def converted(self, node: ast.expr, to: DType) -> Value:
         match self.sort(node):

@@ -79,7 +79,9 @@ def find_serial(func: Func, name: str) -> Loop:
     if loop.kind != "serial":
         how = f"bound to {loop.kind}" if loop.kind in AXES else PAST.get(loop.kind, loop.kind)
         raise ScheduleError(
-            f"loop {loop.var!r} is {how} already", loop=name, suggestion="take this step before that one"
+            f"loop {loop.var!r} is {how} already",
+            loop=name,
+            suggestion="take this step before that one, or leave one of them out",
         )
     return loop
 

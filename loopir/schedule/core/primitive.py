@@ -53,7 +53,10 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         try:
             bound = signature.bind(func, *args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{Step(name, args, tuple(kwargs.items()))}: {error}") from None
+            takes = ", ".join([*signature.parameters][1:]) or "no arguments"
+            other = next((k for k in kwargs if k not in signature.parameters), None)
+            why = str(error) if other is None else f"there is no {other}="
+            raise TypeError(f"{Step(name, args, tuple(kwargs.items()))}: {why}; {name} takes {takes}") from None
         typed = _TYPED.get()
         outermost = _TYPED.set(False)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from loopir.analysis.regions.operands import operand_misfit
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Buffer, Fragment, Func, InstrRegion
@@ -10,7 +12,7 @@ from loopir.ir.layout.layouts import is_tiled, register_tile
 from loopir.ir.ops import INSTRUCTIONS, Instruction, find_instruction
 from loopir.ir.traverse.walk import replace, replace_buffers, replace_loop
 from loopir.schedule.core.facts import Facts
-from loopir.schedule.core.find import close_names, find_loop, join_names
+from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.schedule import primitive
 
 
@@ -72,8 +74,12 @@ def _called(name: str) -> Instruction:
     found = find_instruction(name)
     if found is None:
         known = sorted(INSTRUCTIONS)
-        reason = f"there is no instruction {name!r}; there are {join_names(known)}"
-        raise ScheduleError(reason, suggestion=close_names(name, known))
+        like = [k for k in known if name and name in k] or get_close_matches(name, known, n=5)
+        listed = join_names(like[:5]) if like else "docs/instructions.md lists them"
+        raise ScheduleError(
+            f"there is no instruction {name!r} among the {len(known)} there are",
+            suggestion=f"{listed}, or one of your own by lp.instruction",
+        )
     return found
 
 

@@ -254,7 +254,7 @@ def _producer(func: Func, stage: str) -> Producer:
     if any(arg.buffer.name == name for arg in func.args):
         raise ScheduleError(
             f"{name} is an argument of {func.name!r}: the caller sees what is stored in it",
-            suggestion="a stage that is stored in memory of its own",
+            suggestion=f"a stage that {name} is made from; {name} itself stays stored",
         )
     writers = [p.stmt.label for p in leaf_paths_in(func, nests_touching(name)) if name in writes_of(p.stmt)]
     if len(writers) > 1:
