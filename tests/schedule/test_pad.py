@@ -171,3 +171,41 @@ def test_a_stand_in_of_another_time_does_not_tell() -> None:
 def test_a_copy_is_filled_by_itself() -> None:
     s = lp.Schedule(lp.parse(GOES_ON))
     assert "X[x] = select(k * 4 + x < n, A[k * 4 + x], 0.0)" in str(s.pad("X"))
+
+
+CORRECTED = """
+def f(n: "size", A: "float32[n, 8]", S: "float32[2, 4]", B: "out float32[n]"):
+    assume(1 <= n)
+    for io in range((n + 3) // 4):
+        with alloc("float32[4]") as T:
+            for z in range(4):
+                T[z]: "begin" = 0.0
+            for ko in range(2):
+                for j in range(4):
+                    if io * 4 + j < n:
+                        T[j]: "correct" = {value}
+                for i in range(4):
+                    if io * 4 + i < n:
+                        for k in range(4):
+                            T[i]: "fold" = sum(A[io * 4 + i, ko * 4 + k], over=(ko, k))
+            for l in range(4):
+                if io * 4 + l < n:
+                    B[io * 4 + l] = T[l]
+"""
+
+
+def test_what_is_corrected_in_place_is_padded() -> None:
+    """Others that touch the elements make nothing but these elements of them."""
+    s = lp.Schedule(lp.parse(CORRECTED.format(value="T[j] * S[ko, j]")))
+    t = s.pad("correct")
+    assert str(t).count("if io * 4 +") == 2
+    for n in (1, 4, 6):
+        assert_same(s.func, t.func, {"n": n})
+
+
+@pytest.mark.parametrize("value", ["T[3 - j]", "select(j == 0, T[3], T[j])", "T[j] + T[0]"])
+def test_what_is_moved_to_other_elements_is_not_padded(value: str) -> None:
+    s = lp.Schedule(lp.parse(CORRECTED.format(value=value)))
+    t = s.pad("correct") if s.why("pad", "correct") is None else None
+    for n in (1, 4, 6) if t is not None else ():
+        assert_same(s.func, t.func, {"n": n})

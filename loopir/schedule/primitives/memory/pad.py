@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
@@ -33,6 +34,7 @@ from loopir.ir.grammar import (
     Int,
     Load,
     Loop,
+    Node,
     Not,
     Op,
     Reduce,
@@ -511,7 +513,8 @@ def _shift_term(term: Cond, at: Sequence[Index], to: Sequence[Index]) -> Cond:
 
 
 def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> None:
-    """Refuse if the instances where `dropped` does not hold write an element that another instance touches."""
+    """Refuse if the instances where `dropped` does not hold write an element that another instance touches, unless what
+    that makes of it stays in this element."""
     stmt = place.stmt
     names = {b.name for b in place.stmt.buffers}
     if seen := sorted(names & {a.buffer.name for a in func.args}):
@@ -524,19 +527,51 @@ def _require_unseen(func: Func, place: StmtPath, dropped: Sequence[Cond]) -> Non
     lifted = _add_complement(func, place, first, dropped, extra)
     found = statements_of(lifted)
     mine = [s for s in found if s.label == EXTRA]
-    for s in mine:
-        for t in found:
-            for a in s.accesses:
-                for b in t.accesses if t.label != EXTRA else ():
-                    if a.write and a.buffer == b.buffer and a.buffer in names:
-                        clash = next(Pair(lifted, s, a, t, b).clashes([[]]), None)
-                        if clash is not None:
-                            guard = join_names(text(c) for c in dropped)
-                            raise ScheduleError(  # no witness, as what is padded does not run yet
-                                f"where {guard} does not hold, {stmt.label} would write what {t.name} touches: "
-                                f"{clash.witness}",
-                                suggestion=f"cache_write({stmt.label!r}, ...) first",
-                            )
+    alone = _is_in_place(place, names)
+    others = [t for t in found if t.label != EXTRA and not (alone and _is_in_place(t.place, names))]
+    for s, t in product(mine, others):
+        clash = _first_clash(lifted, s, t, names)
+        if clash is None:
+            continue
+        guard = join_names(text(c) for c in dropped)
+        raise ScheduleError(  # no witness, as what is padded does not run yet
+            f"where {guard} does not hold, {stmt.label} would write what {t.name} touches: {clash}",
+            suggestion=f"cache_write({stmt.label!r}, ...) first",
+        )
+
+
+def _first_clash(func: Func, s: Statement, t: Statement, names: set[str]) -> str | None:
+    """Two instances, of which that of `s` writes an element of the buffers `names` that the one of `t` touches."""
+    for a, b in product(s.accesses, t.accesses):
+        if a.write and a.buffer == b.buffer and a.buffer in names:
+            clash = next(Pair(func, s, a, t, b).clashes([[]]), None)
+            if clash is not None:
+                return str(clash.witness)
+    return None
+
+
+def _is_in_place(place: StmtPath, names: set[str]) -> bool:
+    """Whether a statement makes of each element of the buffers `names` nothing but this element, in floats that no
+    condition or index is made of; one iteration after the other while the memory lasts."""
+    stmt = place.stmt
+    start = next((n for n, s in enumerate(place.around) if isinstance(s, Alloc) and s.buffer.name in names), None)
+    if start is None or [b.name for b in stmt.buffers] != [*names] or not stmt.buffers[0].dtype.is_float:
+        return False
+    kinds = {s.kind for s in place.around[start:] if isinstance(s, Loop)}
+    controls = (s.extent if isinstance(s, Loop) else s.cond for s in place.around if isinstance(s, Loop | If))
+    used = (*controls, *stmt.at, *_whole_numbers(stmt))
+    if kinds - set(IN_ORDER) or any(names & loaded_buffers(x) for x in used):
+        return False
+    return all(at == stmt.at for at in _elements_of(stmt, names))
+
+
+def _whole_numbers(stmt: Store | Reduce) -> Iterator[Node]:
+    """The indices in what `stmt` computes, and its values that are no floats."""
+    for n in nodes(stmt):
+        if isinstance(n, Load):
+            yield from n.at
+        elif isinstance(n, Value) and not n.dtype.is_float:
+            yield n
 
 
 def _require_begun(new: Func, stmt: Store | Reduce) -> None:
