@@ -42,6 +42,10 @@ class Methods:
         """Let `stage` write into memory of `scope`, and copy that out at the end of each iteration of loop `at`."""
         raise NotImplementedError
 
+    def clone(self, stage: str, *readers: str) -> Self:
+        """Compute `stage` a second time, right after it, into memory of its own, which `readers` read instead."""
+        raise NotImplementedError
+
     def compute_at(self, stage: str, loop: str, *, store: str | None = None) -> Self:
         """Compute `stage` in `loop`, at its start: in each iteration what the iteration reads of it, over its own
         loops."""

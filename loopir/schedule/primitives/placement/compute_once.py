@@ -10,7 +10,7 @@ from loopir.analysis.dependence.reordering import violated_dependence
 from loopir.arith.prove import nonnegative
 from loopir.arith.simplify import poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Const, Func, Index, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.ir.grammar import Alloc, Body, Const, Func, Index, Int, Load, Loop, Node, Stmt, Store, Value, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     StmtPath,
@@ -87,13 +87,15 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
 
 
 def _plain_store(given: StmtPath) -> tuple[Store, Loop]:
-    """The store, and the nest of serial loops in which it alone stands, one for each dimension of its memory."""
+    """The store, and the nest of serial loops in which it alone stands, one for each dimension of its memory in which
+    it is not at one place."""
     s = given.stmt
     own = [*dropwhile(lambda x: not _is_alone(x, s), given.around)]
     loops = [x.var for x in own if isinstance(x, Loop) and x.kind == "serial"]
-    at = [x.name for x in getattr(s, "at", ()) if isinstance(x, Var)]
+    indices = [x for x in getattr(s, "at", ()) if not isinstance(x, Int)]
+    at = [x.name for x in indices if isinstance(x, Var)]
     whole = len(loops) == len(own) and isinstance(own[0] if own else None, Loop) and sorted(at) == sorted(loops)
-    if not isinstance(s, Store) or not whole or len(at) < len(s.at) or s.buffer.name in loaded_buffers(s):
+    if not isinstance(s, Store) or not whole or len(at) < len(indices) or s.buffer.name in loaded_buffers(s):
         raise ScheduleError(
             f"{s.label} is no stage that stores each element once, in serial loops of its own",
             suggestion="a stage as written, or as compute_at leaves it",
