@@ -29,13 +29,14 @@ from .tma_store import swizzled
 
 GROUP_ROWS, STAGES = 64, 2
 """Rows of a warpgroup, of which a block has two where it can; blocks of keys that are there at once."""
-KEYS = ((64, (192, 128, 96, 64, 32, 16)), (128, (176, 128, 96, 64, 32, 16)), (192, (112, 96, 64, 32, 16)),
-        (256, (80, 64, 48, 32, 16)))  # fmt: skip
-"""Of a block, by how deep and wide the products are at most: what registers and shared memory have room for."""
+KEYS = ((64, 192), (128, 176), (192, 112), (256, 80))
+"""Of a block at most, by how deep and wide the products are at most: what registers and shared memory have room for."""
+STEP = 16
+"""Keys of a block are a multiple of it: what one instruction of the second product takes."""
 EACH_BLOCK = 24
 """Keys whose products take as long as what there is to do for each block."""
-REGISTERS = (24, 240)
-"""Of a thread that copies, and of any other."""
+COPYING, COMPUTING = 24, 240
+"""Registers of a thread that copies, and of any other at most."""
 HELD_SUMS = "fragment(128, 4, lambda t, v: (t // 32 * 16 + t % 32 // 4 + v // 2 * 8, t % 4 * 2 + v % 2))"
 HELD_ROWS = "fragment(128, 2, lambda t, v: t // 32 * 16 + t % 32 // 4 + v * 8)"
 """How the lanes of a warpgroup hold sums of products, and what the rows of these have one of."""
@@ -61,6 +62,12 @@ def product_chain(
     return made
 
 
+def registers(groups: int) -> tuple[int, int]:
+    """Of a thread that copies, and of one of `groups` that compute: of all that a multiprocessor has, in eights."""
+    left = lp.machine().registers_per_processor // 128 - COPYING
+    return COPYING, min(COMPUTING, left // groups // 8 * 8)
+
+
 def in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """Functions of scores to 16 bits, where that is enough; and their scale left to those."""
     for stage in (*c.before, c.fold, *c.after):
@@ -78,10 +85,10 @@ def _in_blocks(
     for stage in s.stages:
         if stage not in (c.first.stage, c.second.stage, *tiles):
             s = by_warpgroups(s, inside(s, stage, block, outer)[0])
-    s, once = _copied_by_boxes(s, tiles, unit, rows)
-    s = _product(s, c.first, unit, block, outer, "")
-    s = _product(s, c.second, unit, block, outer, "_ar")
-    s = s.specialize_warps(outer, stages=stages, registers=REGISTERS, once=once)
+    s, once = copied_by_boxes(s, tiles, unit, rows)
+    s = product_by_warpgroups(s, c.first, unit, block, outer, "")
+    s = product_by_warpgroups(s, c.second, unit, block, outer, "_ar")
+    s = s.specialize_warps(outer, stages=stages, registers=registers(rows // GROUP_ROWS), once=once)
     return batched(_overlapped(s, c, tiles[-1], outer), batch)
 
 
@@ -161,11 +168,14 @@ def _in_whole_tiles(
 def _without_guards(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], block: str, outer: str) -> lp.Schedule:
     """`s` with guards on what is stored alone: tiles have zeros after the last row and key, and scores -inf, so that
     what is folded too much changes nothing."""
-    for stage in s.stages:
+    begun = (c.first.stage, *c.before, c.fold)  # which all others go on with
+    order = [*begun, *(x for x in s.stages if x not in (*begun, *tiles) and outer in s.loops(x))]
+    order += [x for x in order if not s.reduced(x)]  # which what they are folded into is padded before
+    for stage in (*order, *(x for x in s.stages if x not in (*order, *tiles))):
         if s.reduced(stage):
             for value in (0.0, -math.inf, math.inf):
                 s = if_legal(s, "pad", stage, value=value)
-        elif stage not in tiles:
+        else:
             row = inside(s, stage, block, outer)[:1]
             s = if_legal(s, "pad", stage) if stage in c.after else if_legal(s, "pad", stage, *row)
     return s
@@ -203,10 +213,10 @@ def _keys(s: lp.Schedule, c: Chain) -> int:
 def _fitting(s: lp.Schedule, c: Chain) -> tuple[int, ...]:
     """Numbers of keys of which there is room for a block, from the largest."""
     size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
-    found = next((x for most, x in KEYS if size <= most), None)
+    found = next((x for widest, x in KEYS if size <= widest), None)
     if found is None:
         raise lp.ScheduleError(f"no block of keys of {size} elements fits a multiprocessor")
-    return found
+    return tuple(range(found, 0, -STEP))
 
 
 def _whole_keys(s: lp.Schedule, c: Chain, divided: int = 0) -> int | None:
@@ -250,7 +260,7 @@ def _units_first(s: lp.Schedule, buffer: str) -> lp.Schedule:
     return s if order == [*range(len(units))] else s.reorder_dims(buffer, *order)
 
 
-def _copied_by_boxes(
+def copied_by_boxes(
     s: lp.Schedule, tiles: tuple[str, ...], unit: Unit, rows: int
 ) -> tuple[lp.Schedule, tuple[str, ...]]:
     """The copies of tiles by boxes; and that of rows, if it is such a copy, else it is made by all threads."""
@@ -265,7 +275,7 @@ def _copied_by_boxes(
     return s, once
 
 
-def _product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str, kind: str) -> lp.Schedule:
+def product_by_warpgroups(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str, kind: str) -> lp.Schedule:
     """A product by warpgroups, each of its rows; of `kind` "_ar", of what it has in registers."""
     i, j, *steps, k = inside(s, c.stage, block, outer)
     width = extent(s, j)

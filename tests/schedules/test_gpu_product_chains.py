@@ -268,3 +268,8 @@ def test_results_in_rows_of_heads_of_several_batches(b: int) -> None:
     got = interpret(lp.lower(alone, "cuda")[0], some)["out"].astype(np.float64)
     want = wanted(*some).transpose(0, 2, 1, 3).reshape(b * n, h * depth)
     assert float(np.abs(got - want).max()) < 0.03
+
+
+def test_a_row_too_many_is_guarded_where_it_is_stored_alone() -> None:
+    s = hopper(naive((2,), 1000, 1024, 64))
+    assert str(s).count("< 1000") == 2  # in the copy of queries, which a tensor map takes, and in the store
