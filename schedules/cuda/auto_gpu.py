@@ -29,6 +29,7 @@ from .gathered_products import gathered_operands, gathered_product, gathers_of
 from .product_chains import product_chain
 from .product_chains_mma import product_chain_mma
 from .recipe_table import Phase, Recipe, apply_phases, is_lowered, lowered
+from .recomputed_products import with_recomputed_products
 from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import short_fold, short_folds
@@ -68,11 +69,18 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
         for chain in chains if lp.machine().has("wgmma") else (chains[0], chains[2]):
             if chained := with_views_split(s, partial(lowered, schedule=chain)):
                 return chained
-        s = join_views(over_folds(over_products(s))) if is_new else s
-        phases = table(threads)
-        made = apply_phases(s, phases)
-        # where memory that threads write decides what they run, or they read it, each recipe is lowered by itself
-        return made if is_lowered(made) else apply_phases(s, phases, checked=True)
+        others = partial(_by_table, threads, is_new=is_new)
+        again = lowered(s, with_recomputed_products, others=others) if lp.machine().has("wgmma") else None
+        return again or others(s)
+
+
+def _by_table(threads: int, s: lp.Schedule, *, is_new: bool) -> lp.Schedule:
+    """`s` by the recipes of `table`."""
+    s = join_views(over_folds(over_products(s))) if is_new else s
+    phases = table(threads)
+    made = apply_phases(s, phases)
+    # where memory that threads write decides what they run, or they read it, each recipe is lowered by itself
+    return made if is_lowered(made) else apply_phases(s, phases, checked=True)
 
 
 def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:

@@ -1,0 +1,289 @@
+"""Products of what is made of other products, which are computed again for each of these: no matrix between is stored.
+
+Gradients of attention are of this kind, written out with the powers found again from the logarithm of their sum: three
+products of what is made, element by element, of two others. Those that have the same rows are one kernel, a block of
+threads for each block of rows, which goes over all blocks of columns; it computes the elements of the inner products
+that it needs, in registers, where these are the left operand of the outer ones as they lie. Copies of both rings are
+read by an inner and by an outer product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import loopir as lp
+
+from ..common.contraction import Contraction, contraction, copied_operand, operands_read
+from ..common.nest_queries import argument_names, batched, extent, if_legal, readers, reads_of, result_of
+from ..plan import flat
+from .cheapest import cheapest
+from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups
+from .product_chains import (
+    GROUP_ROWS,
+    HELD_ROWS,
+    HELD_SUMS,
+    STAGES,
+    in_registers,
+    inside,
+    product_by_warpgroups,
+    registers,
+)
+from .tma_store import swizzled
+
+BLOCK_ROWS, BLOCK_COLUMNS = (2 * GROUP_ROWS, GROUP_ROWS), (64, 48, 32)
+"""Of a block, from the most that registers have room for."""
+WIDEST = 128
+"""Elements of a row of an operand, at most."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Outer products of the same rows, what makes the left operand of each, and the inner products that these read."""
+
+    outer: tuple[str, ...]
+    made: tuple[str, ...]
+    inner: tuple[str, ...]
+
+
+def with_recomputed_products(s: lp.Schedule, others: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
+    """`recomputed_products`, or what `others` make of `s`, whichever is predicted to be faster."""
+    recipes = [partial(recomputed_products, others=others), others] if _has_products_of_products(s) else []
+    made = cheapest(s, recipes)
+    if made is None:
+        raise lp.ScheduleError("there is no product of what is made of products that is lowered")
+    return made
+
+
+def _has_products_of_products(s: lp.Schedule) -> bool:
+    """Whether some product reads, or reads what is made of, what another one gives; and all are narrow."""
+    made, outer = {result_of(s, x) for x in _contractions(s)}, False
+    for x in s.stages:
+        read = {t.buffer for t in reads_of(s, x)}
+        if read & made:
+            outer = outer or bool(s.reduced(x))
+            made |= {t.buffer for t in s.accesses(x) if t.write}
+    return outer
+
+
+def recomputed_products(s: lp.Schedule, others: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
+    """`s` with a kernel for each of its groups, and what `others` make of all else."""
+    s, parts = _with_own_products(_with_left_operands(s))
+    whole, chosen = list[tuple[tuple[str, ...], Any]](), set[str]()
+    for g in parts:
+        after = tuple(r for o in g.outer for r in readers(s, o))
+        stages = tuple(x for x in s.stages if x in {*g.inner, *g.made, *g.outer, *after})
+        first = lp.Schedule(lp.extract(s.func, stages).func)
+        whole.append((stages, flat(group_in_one_loop(first).steps_since(first) or ())))
+        chosen.update(stages)
+    if rest := tuple(x for x in s.stages if x not in chosen):
+        first = lp.Schedule(lp.extract(s.func, rest).func)
+        whole.append((rest, flat(others(first).steps_since(first) or ())))
+    return s.schedule_nests(*whole)
+
+
+def _contractions(s: lp.Schedule) -> dict[str, Contraction]:
+    found = {x: contraction(s, x, of_one_buffer=True) for x in s.stages}
+    return {x: c for x, c in found.items() if c is not None}
+
+
+def _with_left_operands(s: lp.Schedule) -> lp.Schedule:
+    """`s` with a stage of its own for the left operand of each product that is made of others, which computes all that
+    is done to these element by element."""
+    args, made = argument_names(s), set[str]()
+    for x, c in _contractions(s).items():
+        if c.left.buffer not in args:
+            s, operand = s.reindex(x, c.left.buffer, *c.batch, c.row, c.reduced).with_stage
+            made.add(operand)
+    for x in s.stages:
+        if x in s.stages and not s.reduced(x) and x not in made and result_of(s, x) not in args:
+            s = s.compute_inline(x)
+    return s
+
+
+def _groups_by_rows(s: lp.Schedule) -> list[Group]:
+    """The outer products of `s` by the loop that is their row: by which they find rows or columns of the inner ones."""
+    products, args = _contractions(s), argument_names(s)
+    found: dict[object, list[tuple[str, str, tuple[str, ...]]]] = {}
+    for x, c in products.items():
+        made = next((y for y in s.stages if y not in products and c.left.buffer == result_of(s, y)), None)
+        if made is None or c.left.buffer in args or s.reduced(made):
+            continue
+        reads = {t.buffer: t for t in reads_of(s, made)}
+        inner = tuple(y for y in products if result_of(s, y) in reads)
+        places = {_dimensions_counted_by(reads[result_of(s, y)].subscripts, s.loops(made)) for y in inner}
+        if len(places) == 1:
+            found.setdefault(places.pop(), []).append((x, made, inner))
+    each = [(*zip(*g, strict=True),) for g in found.values()]
+    return [Group(outer, made, tuple(dict.fromkeys(y for some in inner for y in some))) for outer, made, inner in each]
+
+
+def _dimensions_counted_by(subscripts: tuple[str, ...], loops: tuple[str, ...]) -> tuple[int, ...]:
+    """The dimensions that each of `loops` counts alone."""
+    return tuple(subscripts.index(x) if x in subscripts else -1 for x in loops)
+
+
+def _with_own_products(s: lp.Schedule) -> tuple[lp.Schedule, list[Group]]:
+    """`s` with inner products of its own for each group."""
+    own = list[Group]()
+    for n, g in enumerate(_groups_by_rows(s)):
+        inner = list[str]()
+        for x in g.inner:
+            if n:
+                s, x = s.clone(x, *(m for m in g.made if _reads_result_of(s, m, x))).with_stage
+            inner.append(x)
+        own.append(Group(g.outer, g.made, tuple(inner)))
+    if not own:
+        raise lp.ScheduleError("there is no product of what is made of products")
+    return s, own
+
+
+def _reads_result_of(s: lp.Schedule, stage: str, producer: str) -> bool:
+    return result_of(s, producer) in {t.buffer for t in reads_of(s, stage)}
+
+
+@lp.composite
+def group_in_one_loop(s: lp.Schedule, *, rows: int | None = None, columns: int | None = None) -> lp.Schedule:
+    """`s`, outer products of the same rows and all that these need, in one kernel: a block of threads for each block of
+    `rows`, which goes over all blocks of `columns`."""
+    (g,) = _groups_by_rows(s)
+    s = _in_order(s, g)
+    products = _contractions(s)
+    unit = UNITS[_type_of_products(s, (*g.inner, *g.outer))]
+    rows = rows or _block_size(s, products[g.outer[0]].row, BLOCK_ROWS)
+    columns = columns or _block_size(s, products[g.outer[0]].reduced, BLOCK_COLUMNS)
+    for c in products.values():
+        wide = extent(s, c.reduced if c.stage in g.inner else c.column)
+        if wide is None or wide > WIDEST or wide % unit.piece:
+            raise lp.ScheduleError(f"rows of {wide} elements are no pieces of {unit.piece}, or more than {WIDEST}")
+    s, computed = _computed_once(s, g)
+    s, block = _in_blocks_of_rows(s, g, rows)
+    s, outer = _in_blocks_of_columns(s, g, block, columns)
+    for x in (*(x for x, _ in computed), *reversed(g.inner)):
+        s = s.compute_at(x, outer)
+    s = s.simplify(drop_unit_loops=True)
+    for x, reader in computed:
+        s = if_legal(s, "compute_once", x, reader)
+    s = if_legal(s, "trim", outer)
+    batch = s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)]
+    s, tiles = _tiles_of_operands(s, g, products, block, outer)
+    for x in g.outer:
+        s = s.decompose_reduction(x, outer)
+    s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
+    for x in s.stages:
+        if x not in (*g.inner, *g.outer, *tiles):
+            s = by_warpgroups(s, inside(s, x, block, outer)[0])
+    s = _copied_in_boxes(s, tiles, unit)
+    for x in g.inner:
+        s = product_by_warpgroups(s, products[x], unit, block, outer, "")
+    for x in g.outer:
+        s = product_by_warpgroups(s, products[x], unit, block, outer, "_ar")
+    once = tuple(x for x, at in tiles.items() if at == block)
+    s = s.specialize_warps(outer, stages=STAGES, registers=registers(rows // GROUP_ROWS), once=once)
+    return batched(s, batch)
+
+
+def _type_of_products(s: lp.Schedule, products: tuple[str, ...]) -> str:
+    read = {t.dtype.name for x in products for t in operands_read(s, x)}
+    if read not in ({"bfloat16"}, {"float16"}):
+        raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not all of one 16-bit float")
+    return read.pop()
+
+
+def _block_size(s: lp.Schedule, loop: str, sizes: tuple[int, ...]) -> int:
+    """The first of `sizes` of which `loop` is two whole blocks or more."""
+    count = extent(s, loop)
+    found = next((x for x in sizes if count is not None and count > x and count % x == 0), None)
+    if found is None:
+        raise lp.ScheduleError(f"{count} iterations of {loop} are no two whole blocks of {sizes[-1]}")
+    return found
+
+
+def _in_order(s: lp.Schedule, g: Group) -> lp.Schedule:
+    """`s` with inner products, and their memory, in the order of rows and columns of the outer ones."""
+    for x in g.inner:
+        reader = next(m for m in g.made if _reads_result_of(s, m, x))
+        (read,) = (t for t in reads_of(s, reader) if t.buffer == result_of(s, x))
+        (made,) = (t for t in s.accesses(x) if t.write)
+        order = _dimensions_counted_by(read.subscripts, s.loops(reader))
+        s = s.reorder(*(made.subscripts[n] for n in order), *s.reduced(x))
+        s = s if [*order] == sorted(order) else s.reorder_dims(made.buffer, *order)
+    return s
+
+
+def _computed_once(s: lp.Schedule, g: Group) -> tuple[lp.Schedule, list[tuple[str, str]]]:
+    """`s` with a stage for what one of `g.made` computes of the same buffers as another one does, and that other."""
+    found = list[tuple[str, str]]()
+    for x in g.made:
+        mine = {t.buffer for t in reads_of(s, x)}
+        for y in g.made:
+            if mine < {t.buffer for t in reads_of(s, y)} and s.why("reindex", y, tuple(mine), *s.loops(y)) is None:
+                s, stage = s.reindex(y, tuple(sorted(mine)), *s.loops(y)).with_stage
+                found.append((stage, x))
+    return s, found
+
+
+def _in_blocks_of_rows(s: lp.Schedule, g: Group, rows: int) -> tuple[lp.Schedule, str]:
+    """The outer products, and what is made of these, in one loop over blocks of rows, and that loop."""
+    last = sorted((x for o in g.outer for x in readers(s, o)), key=s.stages.index)
+    if len(last) != len(g.outer):
+        raise lp.ScheduleError("an outer product is no stage's alone")
+    for x in last:
+        s = s.split(s.loops(x)[-2], rows, tail="exact")
+    if len(last) > 1:
+        s = s.merge(*(s.loops(x)[0] for x in last))
+        for loop in reversed(s.loops(last[-1])[-2:]):
+            for x in last[:-1]:
+                s = s.distribute(loop, x)
+    block = s.loops(last[-1])[-3]
+    s = s.bind(block, "blockIdx.x")
+    for x in (*reversed(g.outer), *reversed(g.made)):
+        s = s.compute_at(x, block)
+    return s.simplify(drop_unit_loops=True), block
+
+
+def _in_blocks_of_columns(s: lp.Schedule, g: Group, block: str, columns: int) -> tuple[lp.Schedule, str]:
+    """The outer products in one loop over blocks of columns, with their left operands, and that loop."""
+    products, loops = [x for x in s.stages if x in g.outer], list[str]()
+    for x in products:
+        *free, reduced = inside(s, x, block, block)
+        s, (outer, inner) = s.split(reduced, columns, tail="exact").with_loops
+        s = s.reorder(outer, *free, inner)
+        s = s.compute_at(next(m for m in g.made if _reads_result_of(s, x, m)), outer)
+        loops.append(outer)
+    return (s.merge(*loops) if len(loops) > 1 else s), loops[0]
+
+
+def _tiles_of_operands(
+    s: lp.Schedule, g: Group, products: dict[str, Contraction], block: str, outer: str
+) -> tuple[lp.Schedule, dict[str, str]]:
+    """Tiles in shared memory of what products read from memory, and the loop that each is filled in; outer products
+    read the tiles of inner ones where they can."""
+    tiles, of = dict[str, str](), dict[str, str]()
+    for x in g.inner:
+        s, copy = copied_operand(s, x, products[x].left, "shared", block)
+        tiles[copy] = block
+        s, copy = copied_operand(s, x, products[x].right, "shared", outer)
+        tiles[copy] = outer
+        of[products[x].right.buffer] = copy
+    for x in g.outer:
+        read = products[x].right.buffer
+        if read in of and s.why("compute_once", of[read], x) is None:
+            s = s.compute_once(of[read], x)
+        else:
+            s, copy = copied_operand(s, x, products[x].right, "shared", outer)
+            tiles[copy] = outer
+    return s, tiles
+
+
+def _copied_in_boxes(s: lp.Schedule, tiles: dict[str, str], unit: Unit) -> lp.Schedule:
+    """`s` with copies of `tiles` by boxes."""
+    for copy in tiles:
+        s = s.set_layout(copy, swizzled(extent(s, s.loops(copy)[-2]) or 0, unit.vector))
+        boxes = boxes_of(s, copy, unit, 1)
+        if boxes is None:
+            raise lp.ScheduleError(f"{copy} is not copied in boxes")
+        s = boxes
+    return s
