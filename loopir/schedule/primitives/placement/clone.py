@@ -40,16 +40,15 @@ def clone(func: Func, stage: str, *readers: str) -> Func:
     call:    clone("T", "C")
     after:
         def f(A: "float32[8]", B: "out float32[8]", C: "out float32[8]"):
-            with alloc("float32[8]") as T:
-                with alloc("float32[8]") as T_1:
-                    for i in range(8):
-                        T[i] = A[i] + 1.0
-                    for i_1 in range(8):
-                        T_1[i_1] = A[i_1] + 1.0
-                    for j in range(8):
-                        B[j] = T[j]
-                    for k in range(8):
-                        C[k] = T_1[7 - k]
+            with alloc("float32[8]") as T, alloc("float32[8]") as T_1:
+                for i in range(8):
+                    T[i] = A[i] + 1.0
+                for i_1 in range(8):
+                    T_1[i_1] = A[i_1] + 1.0
+                for j in range(8):
+                    B[j] = T[j]
+                for k in range(8):
+                    C[k] = T_1[7 - k]
     refuses: clone("T")  # no reader of T is named
     refuses: clone("B", "C")  # B is an argument
     refuses: clone("T", "T")  # T does not read T
@@ -64,8 +63,7 @@ def clone(func: Func, stage: str, *readers: str) -> Func:
                     T[j] = T[j] * 2.0
                 for k in range(8):
                     C[k] = T[k]
-    refuses: clone("T", "C")  # T is several statements
-    refuses: clone("T_1", "C")  # T is written by T and T_1, in several nests
+    refuses: clone("T", "C")  # T is written by T and T_1, in several nests
     """
     made, takers = find_statement(func, stage), [find_statement(func, x) for x in readers]
     if not takers:
