@@ -64,7 +64,7 @@ def test_made_of_tensors() -> None:
 
 @pytest.mark.parametrize("bad", [3, "text", [], [1], None, Tensor])
 def test_made_of_nothing_else(bad: object) -> None:
-    with pytest.raises(TypeError, match="a Schedule is made of a Func, a tensor or a list of tensors, not of"):
+    with pytest.raises(TypeError, match=r"a Schedule is made of a (Func, a tensor or a )?list of tensors, "):
         Schedule(bad)  # pyright: ignore[reportArgumentType]
 
 
@@ -220,7 +220,7 @@ def test_a_schedule_can_be_sent_elsewhere(s: Schedule) -> None:
         (("k", 4.0), {}, TypeError, "split: factor is int, not 4.0"),
         ((3, 4), {}, TypeError, "split: loop is str, not 3"),
         (("k",), {}, TypeError, "missing a required argument: 'factor'"),
-        (("k", 4), {"tial": "peel"}, TypeError, "unexpected keyword argument 'tial'"),
+        (("k", 4), {"tial": "peel"}, TypeError, "there is no tial=; split takes loop, factor"),
         (("k", 4), {"names": "ab"}, TypeError, r"split: names is tuple\[str, str\] \| None, not \"ab\""),
         (("k", 4), {"names": ("a",)}, TypeError, r"not \(\"a\",\)"),
         (("k", 4), {"tail": "loose"}, ScheduleError, 'tail is one of "guard", "exact", .* not "loose"'),
