@@ -7,7 +7,7 @@ from math import prod
 from loopir.arith.upper_bound import max_trip_count
 from loopir.arith.value_range import Range, fits, value_range
 from loopir.errors import ScheduleError
-from loopir.ir.dtypes import DType, dtype as dtype_of
+from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
     Alloc,
     Body,
@@ -40,6 +40,7 @@ from loopir.ir.traverse.walk import (
 from loopir.schedule.legality.reductions import Fold, find_reduce
 from loopir.schedule.legality.scopes import find_alloc
 from loopir.schedule.schedule import primitive
+from loopir.schedule.transform.caches import find_dtype
 
 RING = frozenset({"add", "sub", "mul", "neg"})
 """Operations whose result in a narrower type depends on the arguments in that type alone."""
@@ -67,6 +68,7 @@ def narrow_sum(func: Func, stage: str, dtype: str = "int32") -> Func:
                         S[i] = sum(int32(A[i, k]) * int32(B[k]), over=k, init=0)
                 for i_1 in range(4):
                     C[i_1] = int64(S[i_1])
+    refuses: narrow_sum("S", "i0")     # 'i0' is not an element type
     refuses: narrow_sum("S", "int64")  # S is of int64, which is no wider than int64
     refuses: narrow_sum("S", "int16")  # S may be -1040384 to 1048576, and int16 ends at 32767
 
@@ -81,7 +83,7 @@ def narrow_sum(func: Func, stage: str, dtype: str = "int32") -> Func:
     refuses: narrow_sum("S")  # S has as many terms as 'k' has iterations, which no constant bounds
     refuses: narrow_sum("D")  # D is an argument of 'g'
     """
-    fold, wanted = find_reduce(func, stage), dtype_of(dtype)
+    fold, wanted = find_reduce(func, stage), find_dtype(dtype)
     s = fold.reduce
     b, old = s.buffers[0], s.buffers[0].dtype
     alloc = find_alloc(func, b.name)
