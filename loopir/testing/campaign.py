@@ -351,9 +351,9 @@ def _unfiltered_program(draw: st.DrawFn, theme: str) -> Func:
 
 
 SELDOM = (
-    "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge", "multicast", "pad",
-    "pipeline", "prefetch", "privatize", "retime", "reuse", "reverse_compute_at", "reverse_compute_inline", "rfactor",
-    "scan_blocks", "specialize_warps", "stream_k", "trim",
+    "clone", "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge", "multicast",
+    "pad", "pipeline", "prefetch", "privatize", "retime", "reuse", "reverse_compute_at", "reverse_compute_inline",
+    "rfactor", "scan_blocks", "specialize_warps", "stream_k", "trim",
 )  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
 OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {

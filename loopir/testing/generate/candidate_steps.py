@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value
-from loopir.ir.traverse.walk import accessed_buffers, bodies, leaf_paths, loops, nodes, statements
+from loopir.ir.traverse.walk import accessed_buffers, bodies, leaf_paths, loaded_buffers, loops, nodes, statements
 from loopir.schedule import Schedule
 from loopir.schedule.core.trace import Step
 from loopir.testing.generate.steps import LAYOUTS, Crash
@@ -254,6 +254,15 @@ def _compute_once(func: Func) -> Iterator[Arguments]:
             yield _plain(s, other)
 
 
+def _clone(func: Func) -> Iterator[Arguments]:
+    """Stages that make an intermediate, with each that reads it, and with all of these."""
+    leaves, own = [p.stmt for p in leaf_paths(func.body)], {*_own_allocs(func)}
+    for s in leaves:
+        made = {b.name for b in s.buffers} & own
+        readers = [x.label for x in leaves if x is not s and not made.isdisjoint(loaded_buffers(x))]
+        yield from (_plain(s.label, *chosen) for chosen in dict.fromkeys([*((x,) for x in readers), (*readers,)]))
+
+
 TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     **dict.fromkeys(("parallel", "vectorize", "unroll", "partition", "reverse", "trim"), _each_loop),
     **dict.fromkeys(("compute_inline", "reverse_compute_inline", "compute_root", "atomic"), _each_stage),
@@ -275,6 +284,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "rfactor": lambda func: _plain_steps(func, Reduce),
     "rolling_update": _rolling_update,
     "use_partials": _use_partials,
+    "clone": _clone,
     "compute_once": _compute_once,
     "factor_out": _factor_out,
     "decompose_reduction": lambda func: _plain_steps(func, Reduce),

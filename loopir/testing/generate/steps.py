@@ -26,6 +26,7 @@ from loopir.ir.traverse.walk import (
     child_stmts,
     fresh_name,
     leaf_paths,
+    loaded_buffers,
     loops,
     statements,
     taken_names,
@@ -350,6 +351,12 @@ class _Arguments:
 
     def _after(self) -> list[str]:
         return [label for label in self._within()[:-1] if self.draw(st.booleans())]
+
+    def _readers(self) -> list[str]:
+        """Some of the stages that read what the one chosen makes, if there are any."""
+        made = {b.name for p in self.places if p.stmt.label == self.chosen.get("stage") for b in p.stmt.buffers}
+        found = [p.stmt.label for p in self.places if not made.isdisjoint(loaded_buffers(p.stmt))]
+        return [label for label in found if self.draw(st.booleans())] or found[:1]
 
     def _late(self) -> list[str]:
         """Some of the stages of the loop; mostly not all of them, and the last ones."""
