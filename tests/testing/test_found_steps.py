@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
         TWO_WRITERS, lambda s: s.cache_write("Y", "local"), "writes Y.* which .* writes later",
     ),
     "what is padded does not run yet, and is no witness": (
-        IN_A_GUARD, lambda s: s.pad("U"), "U would write what T touches: what is padded at",
+        IN_A_GUARD, lambda s: s.pad("U"), "U would write what B touches: what is padded at",
     ),
     "what starts a fold over the loop is written before the first copy": (
         STARTED, lambda s: s.pipeline("j", stages=2), "the copies read T, which the rest of 'j' writes",
