@@ -75,7 +75,7 @@ def interpret(
     if not isinstance(func, Func):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"interpret runs a Func, not a {type(func).__name__}; of a Schedule s it is s.func")
     given = sum(a.access != "out" for a in func.args)
-    if isinstance(args, np.ndarray) and args.shape[:1] != (given,):
+    if isinstance(args, np.ndarray) and (not args.ndim or len(args) != given):
         raise TypeError(f"interpret takes the arrays of {func.name} in one list or dict: lp.interpret(func, [a, b])")
     run = _Run(func, args, sizes, DOMAINS[domain](), seed)
     run.watch = watch
