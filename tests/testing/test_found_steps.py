@@ -10,6 +10,7 @@ import pytest
 import loopir as lp
 from loopir.errors import ScheduleError
 from loopir.testing import assert_equivalent
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.oracles import Case, false_witness, promises
 
 Steps = Callable[[lp.Schedule], lp.Schedule]
@@ -38,6 +39,17 @@ def f(x: "int32[4]", B: "inout float32[1]"):
             if i_1 % 2 == 0:
                 T[0]: "U" = 1.0
         B[0] = T[0]
+"""
+ALONG = """
+def p(x: "float32[5, 5]", C: "out float32[5]"):
+    with alloc("float32[5]") as t:
+        for k in range(5):
+            with alloc("float32[1]") as S:
+                for j in range(5):
+                    t[j] = sum(x[k, j], over=k, init=0.0)
+                S[0] = t[k]
+        for i in range(5):
+            C[i] = t[i]
 """
 BAND = """
 def f(a: "inout float32[64]"):
@@ -167,6 +179,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     ),
     "what is padded does not run yet, and is no witness": (
         IN_A_GUARD, lambda s: s.pad("U"), "U would write what B touches: what is padded at",
+    ),
+    "what moves along reads more than there is": (
+        ALONG, lambda s: s.compute_at("t", "i"), "S, in the same nest, reads more of t: S at",
     ),
     "what starts a fold over the loop is written before the first copy": (
         STARTED, lambda s: s.pipeline("j", stages=2), "the copies read T, which the rest of 'j' writes",
@@ -324,3 +339,18 @@ def triangles(n: "size", A: "float32[n, n]", X: "inout float32[n]"):
     after = s.reverse("j")
     assert "over" not in lp.text(after.func)
     assert_equivalent(s, after)
+
+
+def test_a_fold_starts_under_the_guard_of_a_rectangle() -> None:
+    """Where i is 0 no term is folded, and the fold starts all the same: at elements of k < i + 1 alone."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[3]", X: "inout float32[1, 2]"):
+    for i in range(2):
+        for j in range(i):
+            for k in range(1):
+                X[-k, i] = sum(A[j], over=j, init=A[0])
+""")
+    )
+    made = s.rectangularize("k", skewed="i")
+    assert first_violation(s.func, made.func, small_sizes(s.func)) is None

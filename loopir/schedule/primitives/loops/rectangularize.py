@@ -96,7 +96,8 @@ def _guarded(facts: Facts, s: Loop, most: Index, end: Index, skewed: str | None)
     guard = conj(Cmp("<=", Var(skewed), at), Cmp("<", at, end))
     known = facts.place.loop(s.var, most, s.body).given(guard)
     body = drop_unused_over(Retiling({s.var: at - Var(skewed)}, {}).body(s.body, known))
-    tests = tuple(c for c in conjuncts(guard) if simplify_cond(c, facts.place.loop(s.var, most, s.body).here) != TRUE)
+    inside = facts.place.loop(s.var, most, s.body)  # a fold may start where loops around have no iteration
+    tests = tuple(c for c in conjuncts(guard) if any(simplify_cond(c, k) != TRUE for k in (inside.here, inside.start)))
     return replace(s, extent=most, body=(If(conj(*tests), body),) if tests else body)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from loopir.analysis.dataflow.coverage import Values, find_missing, first_statement
 from loopir.analysis.dependence.access import statements_of
 from loopir.analysis.dependence.reordering import violated_dependence
+from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.analysis.regions.footprint import Footprint
 from loopir.ir.grammar import TRUE, Func, If, Loop, Reduce
-from loopir.ir.traverse.walk import declared_names, leaf_paths_of, loaded_buffers, path_within
+from loopir.ir.traverse.walk import declared_names, leaf_paths, leaf_paths_of, loaded_buffers, path_within
 from loopir.schedule.core.facts import known_at, known_in
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.effects import allocates
@@ -139,7 +140,9 @@ def compute_at(func: Func, stage: str, loop: str, *, store: str | None = None) -
         _require_all(move, after, readers, later)
         home = None
     with refusal_in_loops_of(move.func, after.origin):
-        return keep_loop_kinds(move, _in(home, after, box))
+        new = keep_loop_kinds(move, _in(home, after, box))
+    _require_reads_inside(move, new)
+    return new
 
 
 def _require_unread_outside(move: Move) -> None:
@@ -149,6 +152,14 @@ def _require_unread_outside(move: Move) -> None:
         if asked is not None and (read := sorted(move.names & loaded_buffers(asked))):
             what = f"the length of {s.var!r}" if isinstance(s, Loop) else f"a guard around {move.loop.var!r}"
             raise move.refuse(f"{what} reads {join_names(read)}", "a loop around that")
+
+
+def _require_reads_inside(move: Move, new: Func) -> None:
+    """Refuse if what moves along with the stage reads elements of it, in `new`, that are not in its memory any more."""
+    along = [p.stmt.label for p in leaf_paths((move.tree,)) if move.names & loaded_buffers(p.stmt)]
+    if along and (found := find_out_of_bounds(new)) is not None and find_out_of_bounds(move.func) is None:
+        reason = f"{join_names(along)}, in the same nest, reads more of {join_names(sorted(move.names))}: {found}"
+        raise move.refuse(reason, "distribute the nest first")
 
 
 def _in(home: Loop | None, after: MovedNest, box: Footprint) -> Func:
