@@ -115,8 +115,10 @@ def f(A: "float32[4]", B: "out float32[4]", S: "out float32[1]", D: "out float32
         retime(f, "i", *call["late"], by=call.get("by", 1))  # type: ignore[misc,arg-type]
 
 
-def test_a_fold_over_the_loop_whose_element_then_depends_on_it() -> None:
-    """The last iteration's element is reached by the loop's own length, which the fold is over."""
+@pytest.mark.parametrize(("stage", "by"), [("X", 1), ("Y", 2)])
+def test_a_fold_over_the_loop_whose_element_then_depends_on_it(stage: str, by: int) -> None:
+    """The last iteration's element is reached by the loop's own length, which the fold is over; with by=2, so are those
+    of X, which runs min(2, i + 1) iterations ahead."""
     s = lp.Schedule(
         lp.parse("""
 def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout float64[n]"):
@@ -126,22 +128,6 @@ def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout fl
             Y[j] = Y[j] + A[i, j]
 """)
     )
-    late = s.retime("j", "X")
-    for n in range(4):
-        assert_same(s.func, late.func, {"n": n})
-
-
-def test_a_fold_over_a_loop_that_says_how_many_iterations_stay() -> None:
-    """Those that run ahead do so by min(2, i + 1) iterations, so that their elements depend on i."""
-    s = lp.Schedule(
-        lp.parse("""
-def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout float64[n]"):
-    for i in range(n):
-        for j in range(i + 1):
-            X[j] = sum(A[i, j] * 2.0, over=i)
-            Y[j] = Y[j] + A[i, j]
-""")
-    )
-    ahead = s.retime("j", "Y", by=2)
+    late = s.retime("j", stage, by=by)
     for n in range(5):
-        assert_same(s.func, ahead.func, {"n": n})
+        assert_same(s.func, late.func, {"n": n})
