@@ -88,6 +88,12 @@ def test_no_count_is_below_what_runs(data: st.DataObject) -> None:
         assert evaluate(formulas[label], sizes) >= count, label
 
 
+@given(st.integers(0, 2**62))
+def test_sums_of_powers_are_evaluated_exactly(size: int) -> None:
+    n = symbol("n")
+    assert evaluate(n**3 / 3 + n**2 / 2 + n / 6, {"n": size}) == size * (size + 1) * (2 * size + 1) // 6
+
+
 def test_a_loop_of_length_less_than_none_counts_for_nothing() -> None:
     func = lp.parse("""
 def f(n: "size", A: "float32[n]", X: "inout float32[1]"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -101,9 +102,13 @@ def _instance(s: Store | Reduce) -> Counts:
 
 
 def evaluate(formula: Any, sizes: Mapping[str, int]) -> float:
-    """A formula's value at `sizes`, none less than 0, as loops of length -1 have no iterations; compiled once."""
+    """A formula's value at `sizes`, none less than 0, as loops of length -1 have no iterations; compiled once.
+
+    Exact where it is an integer: n**3/3 + n**2/2 + n/6 in floats is less than 1 at n = 1.
+    """
     names = tuple(sorted(sizes))
-    return max(0, _compiled(formula, names)(*(sizes[n] for n in names)))
+    value = max(0, _compiled(formula, names)(*(sizes[n] for n in names)))
+    return int(value) if value == int(value) else float(value)
 
 
 @lru_cache(maxsize=256)
@@ -111,9 +116,14 @@ def _compiled(formula: Any, names: tuple[str, ...]) -> Any:
     import sympy
 
     # a quotient of integers is rounded down as one: in floats, the floor of 7 / 3 + 2 / 3 is 2
-    over = sympy.Function("over")
-    exact = sympy.sympify(formula).replace(sympy.floor, lambda x: over(*sympy.fraction(sympy.together(x))))
-    return sympy.lambdify([symbol(n) for n in names], exact, [{"over": lambda a, b: a // b}, "math"])
+    over, ratio = sympy.Function("over"), sympy.Function("ratio")
+    exact = (
+        sympy.sympify(formula)
+        .replace(sympy.floor, lambda x: over(*sympy.fraction(sympy.together(x))))
+        .replace(lambda x: x.is_Rational and not x.is_Integer, lambda x: ratio(x.p, x.q))
+    )
+    exactly = {"over": lambda a, b: a // b, "ratio": Fraction}
+    return sympy.lambdify([symbol(n) for n in names], exact, [exactly, "math"])
 
 
 def _statement_parts(s: Store | Reduce) -> tuple[tuple[Value, ...], tuple[Any, ...], bool]:
