@@ -166,6 +166,42 @@ def test_buffers_are_updated() -> None:
     assert other.num_batches_tracked == 1
 
 
+def test_repeated_calls_skip_checks_and_see_memory_that_is_gone() -> None:
+    fast, w = compiled(lambda a, w: (a @ w).exp()), torch.nn.Parameter(torch.randn(4, 4))
+    with torch.no_grad():
+        for _ in range(3):
+            a = torch.randn(3, 4)
+            torch.testing.assert_close(fast(a, w), (a @ w).exp(), rtol=1e-5, atol=1e-5)
+        w.untyped_storage().resize_(0)
+        with pytest.raises(ValueError, match="it was freed or resized"):
+            fast(a, w)
+
+
+def test_scatters_and_masks_are_compiled() -> None:
+    at, other = torch.tensor([0, 4, 4, 1]), torch.tensor([2, -1, -1, 0])
+    x, new, wide = torch.randn(5, 3), torch.randn(4, 3), torch.randn(5, 4)
+    queries, mask = torch.randn(2, 2, 4, 8), torch.rand(2, 1, 4, 4) > 0.5
+    mask[0, 0, 1] = False  # a row that is masked as a whole
+    fns = [
+        lambda: x.scatter_add(0, torch.tensor([[4, 0], [4, 2]]), new),
+        lambda: x.scatter_reduce(1, torch.tensor([[2], [0], [2]]), new, "amax"),
+        lambda: x.index_add(0, at, new, alpha=2),
+        lambda: wide.index_add(1, at[3:], x[:, :1]),
+        lambda: x.index_put((at, other), torch.tensor(1.5), accumulate=True),
+        lambda: x.index_put((at.reshape(2, 2),), new.reshape(2, 2, 3), accumulate=True),
+        lambda: torch.nn.functional.scaled_dot_product_attention(queries, queries, queries, attn_mask=mask),
+        lambda: torch.nn.functional.group_norm(queries.transpose(1, 2), 2, torch.arange(4.0)),
+        lambda: torch.nn.functional.normalize(x, dim=-1),
+    ]
+    got, expected = compiled(lambda: [fn() for fn in fns])(), [fn() for fn in fns]
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+    assert not lp.torch_report().failures
+    assert not lp.torch_report().left
+    with pytest.raises(IndexError, match="scatter: an index is outside of a dimension of size 5"):
+        compiled(lambda: x.scatter_add(0, at[:, None] + 1, new))()
+
+
 def test_random_numbers_are_torchs_own() -> None:
     fn = lambda a: torch.nn.functional.dropout(a.exp(), 0.5)  # noqa: E731
     torch.manual_seed(1)

@@ -163,3 +163,12 @@ def test_targets_that_are_not_there() -> None:
 def test_graphs_are_of_a_gpu(add: Any) -> None:
     with pytest.raises(lp.TargetError, match="built for llvm"):
         add.graph(ones(2, 3), ones(2, 3))
+
+
+def test_unchecked_runs_are_of_sizes_that_were_called(add: Any) -> None:
+    a, c = np.arange(21, dtype=np.float32).reshape(7, 3), np.empty((7, 3), np.float32)
+    assert add.unchecked((7,)) is None
+    add(a, a)
+    run = add.unchecked((7,))
+    run([a.ctypes.data, a.ctypes.data, c.ctypes.data])
+    assert (c == 2 * a).all()

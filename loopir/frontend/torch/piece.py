@@ -21,6 +21,7 @@ from loopir.frontend.torch.row import OPERATORS, AtenRow, Requirement, Unsupport
 from loopir.frontend.torch.translate import Input, Translation, dense_order
 from loopir.loading import load
 from loopir.runtime.call import Kernel
+from loopir.runtime.plans import MAX_PLANS, Run
 from loopir.tensor import functions as f
 from loopir.tensor.reductions import is_costly
 from loopir.tensor.tensor import Tensor
@@ -155,36 +156,64 @@ class Piece:
         self.device, self.messages = device, program.messages
         self._inputs = [_position(graph, program.inputs[a.name]) for a in self.kernel.signature.inputs]
         self._outputs = [_made(s) for s in program.stored]
+        if self.messages:
+            self._outputs.append((torch.bool, None))
+        self._places = _places_in_order(self.kernel)
         self._sizes = _size_getters(graph, self.kernel)
-        self._shapes = self.kernel.signature.shapes() if not self._sizes else None
+        self._runs: dict[tuple[int, ...], tuple[Run, Sequence[tuple[int, ...]]]] = {}
+        """By sizes, what runs the kernel on addresses, and the shapes of its results."""
         self._views = _view_calls(graph, program.stored)
         single = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
         self._single = not isinstance(single, tuple | list)
 
     def __call__(self, *args: Any) -> Any:
-        shapes = self._shapes
-        if shapes is None:
-            shapes = self.kernel.signature.shapes(*(get(args) for get in self._sizes))
-        given = tuple(_dense(args[n], order) for n, order in self._inputs)
-        first = len(given)
-        placed = tuple(torch.empty(shape, dtype=dtype, device=self.device)
-                       for shape, (dtype, _) in zip(shapes[first:], self._outputs))  # fmt: skip
-        if self.messages:
-            violated = torch.empty((), dtype=torch.bool, device=self.device)
-            self.kernel(*given, out=(*placed, violated))
-            if violated:
-                raise IndexError("; or ".join(self.messages))
-        else:
-            self.kernel(*given, out=placed)
+        sizes = tuple([get(args) for get in self._sizes])
+        known = self._runs.get(sizes)
+        shapes = self._result_shapes(sizes) if known is None else known[1]
+        given = [_dense(args[n], order) for n, order in self._inputs]
+        placed = [torch.empty(shape, dtype=dtype, device=self.device)
+                  for shape, (dtype, _) in zip(shapes, self._outputs)]  # fmt: skip
+        if known is None or not self._run_unchecked(known[0], given, placed):
+            self.kernel(*(x.detach() if x.requires_grad else x for x in given), out=tuple(placed))
+            self._learn(sizes, shapes)
+        if self.messages and placed.pop():
+            raise IndexError("; or ".join(self.messages))
         results = [x if back is None else x.permute(back) for x, (_, back) in zip(placed, self._outputs)]
         if self._views is not None:
             return self._views(args, results)
         return results[0] if self._single else tuple(results)
 
+    def _result_shapes(self, sizes: tuple[int, ...]) -> Sequence[tuple[int, ...]]:
+        return self.kernel.signature.shapes(*sizes)[len(self._inputs) :]
+
+    def _run_unchecked(self, run: Run, given: Sequence[torch.Tensor], placed: Sequence[torch.Tensor]) -> bool:
+        """Run the kernel, unless an argument has no memory of its own or is negated lazily; whether it was run.
+
+        Types, shapes and strides are those that the graph was traced with, and what is placed is new.
+        """
+        addresses = [x.data_ptr() for x in given]
+        if not all(addresses) or any(x.is_neg() for x in given):
+            return False
+        addresses += [x.data_ptr() for x in placed]
+        run([addresses[n] for n in self._places])
+        return True
+
+    def _learn(self, sizes: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Run calls at these sizes without further checks, if they are short."""
+        run = self.kernel.unchecked(sizes)
+        if run is not None:
+            if len(self._runs) >= MAX_PLANS:
+                self._runs.clear()
+            self._runs[sizes] = run, shapes
+
+
+def _places_in_order(kernel: Kernel) -> list[int]:
+    """For each argument of a kernel, in order, which one of its inputs and then of its results it is."""
+    ordered = [*kernel.signature.inputs, *kernel.signature.outputs]
+    return [ordered.index(a) for a in kernel.signature.args]
+
 
 def _dense(x: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
-    if x.requires_grad:
-        x = x.detach()
     if order is not None:
         x = x.permute(order)
     return x if x.is_contiguous() else x.contiguous()

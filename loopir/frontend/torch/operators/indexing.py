@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from functools import reduce as reduce_
+from operator import mul
 from typing import Any
 
 from loopir.frontend.torch.row import Requirement, Unsupported, operator
 from loopir.ir import dtypes
-from loopir.tensor import functions as f
+from loopir.tensor import functions as f, scattering
 from loopir.tensor.creation import arange
 from loopir.tensor.tensor import Tensor
 
@@ -62,3 +64,53 @@ def gather(x: Tensor, dim: int, at: Tensor, *, sparse_grad: bool = False) -> tup
     every = [index if k == d else arange(n).reshape([n if j == k else 1 for j in range(at.ndim)])
              for k, n in enumerate(at.shape)]  # fmt: skip
     return x[tuple(every)], inside
+
+
+@operator("aten.scatter_add.default")
+def scatter_add(x: Tensor, dim: int, at: Tensor, source: Tensor) -> tuple[Tensor, Requirement]:
+    return scatter_reduce(x, dim, at, source, "sum")
+
+
+@operator("aten.scatter_reduce.two")
+def scatter_reduce(
+    x: Tensor, dim: int, at: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> tuple[Tensor, Requirement]:  # fmt: skip
+    """The index may be shorter than the source, whose first elements are taken then."""
+    if reduce not in scattering.MONOID_NAMES or not include_self or not x.ndim or at.ndim != x.ndim:
+        raise Unsupported(f"scatter_reduce by {reduce!r}, without itself, or of a number")
+    if x.dtype == dtypes.bool_ or source.ndim != at.ndim:
+        raise Unsupported(f"scattering of {x.dtype}")
+    d = dim % x.ndim
+    index, inside = _checked(at, x.shape[d], 0, "scatter")
+    taken = source[tuple(slice(0, n) for n in at.shape)]
+    return scattering.scatter_reduce(x, d, index, taken, reduce), inside
+
+
+@operator("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put(x: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> tuple[Any, ...]:
+    """Values added where neighbouring dimensions are indexed: they count as one, as do those of the indices."""
+    found = [d for d, at in enumerate(indices) if at is not None]
+    if not accumulate or x.dtype == dtypes.bool_ or not found or found != list(range(found[0], found[-1] + 1)):
+        raise Unsupported("values that replace others, in an order that is not fixed, or dimensions that lie apart")
+    if any(indices[d].dtype in (dtypes.bool_, dtypes.uint8) for d in found):
+        raise Unsupported("a mask, whose elements decide how many values are taken")
+    first, last = found[0], found[-1] + 1
+    place: Any = None
+    required: list[Requirement] = []
+    for d in found:
+        counted, ok = _checked(indices[d], x.shape[d], -x.shape[d], "index_put")
+        required.append(ok)
+        place = counted if place is None else place * x.shape[d] + counted
+    before, after = x.shape[:first], x.shape[last:]
+    spread = f.broadcast_to(values.astype(x.dtype), (*before, *place.shape, *after))
+    count, size = _product(place.shape), _product(x.shape[first:last])
+    index = place.reshape(count)[(*(None,) * len(before), slice(None), *(None,) * len(after))]
+    shape = (*before, count, *after)
+    made = scattering.scatter_add(
+        x.reshape(*before, size, *after), first, f.broadcast_to(index, shape), spread.reshape(shape)
+    )
+    return (made.reshape(x.shape), *required)
+
+
+def _product(sizes: Any) -> Any:
+    return reduce_(mul, sizes, 1)

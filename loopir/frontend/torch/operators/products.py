@@ -57,8 +57,8 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float, is_causal: boo
     """
     if dropout_p:
         raise Unsupported("dropout, which draws torch's random numbers")
-    if mask is not None:
-        raise Unsupported("attention with a mask, whose rows may be all masked")
+    if mask is not None and q.shape[1] != k.shape[1]:
+        raise Unsupported("a mask beside heads of keys that several heads of queries share")
     width, heads, groups = q.shape[-1], q.shape[1], k.shape[1]
     if not isinstance(width, int):
         raise Unsupported("a head width that is known only at the call")
@@ -73,10 +73,16 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float, is_causal: boo
     if is_causal:
         rows, columns = arange(q.shape[-2])[:, None], arange(k.shape[-2])[None, :]
         scores = f.where(columns <= rows, scores, as_expr(Tensor, -math.inf, scores.dtype))
+    if mask is not None:
+        scores = scores + mask.astype(scores.dtype)
     scores = scores.named("scores")
     largest = f.max(scores, axis=-1, keepdims=True)
+    if mask is not None:
+        largest = f.where(largest == -math.inf, 0.0, largest)
     powers = f.exp(scores - largest).named("powers")
     total = f.sum(powers, axis=-1, keepdims=True)
+    if mask is not None:
+        total = f.where(total == 0.0, 1.0, total)  # a row that is masked as a whole gives zeros
     weights = (powers * (1.0 / total)).astype(q.dtype)
     attended, logarithms = weights @ v, (largest + f.log(total))[..., 0]
     if heads != groups:
@@ -111,4 +117,6 @@ def biased_attention(
     is_causal: bool = False, return_debug_mask: bool = False, *, scale: Any = None,
 ) -> tuple[Tensor]:  # fmt: skip
     """What torch takes on a GPU where it takes cuDNN's kernel or that of CUTLASS. Only the attention is given."""
-    return _attention(q, k, v, dropout_p, is_causal, attn_bias, scale)[:1]
+    if attn_bias is not None:
+        raise Unsupported("attention with a mask on a GPU, where rows may be masked as a whole")
+    return _attention(q, k, v, dropout_p, is_causal, None, scale)[:1]
