@@ -243,15 +243,27 @@ def f(n: "size", A: "float32[n, n]", C: "out float32[n]"):
         ("decompose_reduction", "C", "h"),
         "C starts before 'h' is entered",
     ),
+    *(
+        (
+            """
+def f(A: "float32[4, 4]", C: "inout float32[4, 4]"):
+    for i in range(4):
+        for j in range(4):
+            C[i, j] = sum(A[i, j])
+""",
+            step,
+            r"C does not reduce over 'j'; it does over none(.|\n)*instead: a fold over loops",
+        )
+        for step in (("rfactor", "C", "j"), ("stream_k", "C", "i", "j", 2))
+    ),
 ]
 
 
 @pytest.mark.parametrize(("source", "step", "message"), REFUSED)
-def test_what_is_refused_says_why(source: str, step: tuple[str, ...], message: str) -> None:
+def test_what_is_refused_says_why(source: str, step: tuple[str | int, ...], message: str) -> None:
     s = Schedule(parse(source))
-    name, *args = step
     with pytest.raises(lp.ScheduleError, match=message):
-        getattr(s, name)(*args)
+        getattr(s, str(step[0]))(*step[1:])
 
 
 def test_threads_of_one_axis_side_by_side_are_counted_once() -> None:

@@ -68,6 +68,18 @@ def find_reduce(func: Func, stage: str) -> Fold:
     return Fold.of(found[0])
 
 
+def require_folded(fold: Fold, loop: Loop) -> None:
+    """Refuse unless `fold` is over `loop`."""
+    if loop.var in fold.over:
+        return
+    over = join_names(fold.over)
+    raise ScheduleError(
+        f"{fold.reduce.label} does not reduce over {loop.var!r}; it does over {over}",
+        loop=loop.var,
+        suggestion=f"one of {over}" if fold.over else "a fold over loops",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Fold:
     """A reduction and the part of its nest from `start`, where it starts, inwards."""

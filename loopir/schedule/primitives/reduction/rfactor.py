@@ -18,6 +18,7 @@ from loopir.schedule.legality.reductions import (
     find_reduce,
     nested,
     require_delay,
+    require_folded,
     require_inside,
     require_outlived,
     with_new_loops,
@@ -74,10 +75,7 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     """
     fold = find_reduce(func, stage)
     target = find_serial(func, loop)
-    if target.var not in fold.over:
-        over = join_names(fold.over)
-        reason = f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}"
-        raise ScheduleError(reason, loop=target.var, suggestion=f"one of {over}" if fold.over else None)
+    require_folded(fold, target)
     parts = _Parts.of(func, fold, target)
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
     if fold.reduce.init is None:

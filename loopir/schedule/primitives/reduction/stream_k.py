@@ -43,6 +43,7 @@ from loopir.schedule.legality.reductions import (
     find_reduce,
     nested,
     require_delay,
+    require_folded,
     require_inside,
     require_outlived,
     with_new_loops,
@@ -98,12 +99,7 @@ def stream_k(func: Func, stage: str, outer: str, inner: str, parts: int) -> Func
     refuses: stream_k("S", "i", "k", 2)  # 'i' runs n times, and parts of one length need a number of them
     """  # noqa: E501
     fold, tile, target = find_reduce(func, stage), find_serial(func, outer), find_serial(func, inner)
-    if target.var not in fold.over:
-        over = join_names(fold.over)
-        raise ScheduleError(
-            f"{fold.reduce.label} does not reduce over {target.var!r}; it does over {over}",
-            loop=target.var, suggestion=f"one of {over}" if fold.over else None,
-        )  # fmt: skip
+    require_folded(fold, target)
     if parts < 1:
         raise ScheduleError(f"{parts} parts are none", loop=tile.var, suggestion="as many as there are processors")
     if tile.body != (target,) or tile.var in fold.over or fold.start is not target:
