@@ -112,3 +112,10 @@ OTHERS = {
 def test_other_nests_are_left_to_others(name: str) -> None:
     s = lp.Schedule(lp.parse(f'def f(x: "inout int32[8]", y: "inout int32[8]"):{OTHERS[name]}'))
     assert not any(in_steps(s, x) for x in s.stages)
+
+
+def test_steps_of_rows_of_an_unknown_number_are_scheduled_beside_others() -> None:
+    given = lp.placeholder((lp.symbol("rows"), 32), "int32", name="given")
+    x, _ = lp.call(lp.parse(SMOOTHED.format(n=32, steps=2)), given, given + 1)
+    s = schedules.auto(lp.Schedule([x, lp.sum(given, axis=1)]), "cuda", arch="sm_90a")
+    assert any(s.loop(v).kind.startswith("threadIdx") for v in s.loops())
