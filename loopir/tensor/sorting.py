@@ -3,7 +3,8 @@
 By rank, where an element goes is how many come before it: n * n comparisons for n elements, in any order, for rows of
 any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
-applications", 1968, in the form of Stone, "Parallel processing with the perfect shuffle", 1971).
+applications", 1968, in the form of Stone, "Parallel processing with the perfect shuffle", 1971). A few elements of a
+long row are selected one after the other, each by a reduction over those that come after the one before it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,7 +21,18 @@ from loopir.ir.parser.parse import parse
 from loopir.tensor.called_nests import call
 from loopir.tensor.core import as_expr, stage_reduction
 from loopir.tensor.creation import arange, zeros
-from loopir.tensor.functions import axis_of, broadcast_to, isnan, logical_and, logical_not, logical_or, pad, where
+from loopir.tensor.functions import (
+    axis_of,
+    broadcast_to,
+    concatenate,
+    isnan,
+    logical_and,
+    logical_not,
+    logical_or,
+    monoid,
+    pad,
+    where,
+)
 from loopir.tensor.reductions import fold
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.tensor import Tensor
@@ -32,6 +44,10 @@ NETWORK_SIZE = 64
 """Elements of a row from which on a network makes fewer comparisons than ranks do."""
 MOST_IN_A_NETWORK = 1 << 28
 """Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
+MOST_SELECTED = 8
+"""Elements that are selected one by one, at most: each is a stage of the program."""
+ROUNDS_OF_A_PASS = 8
+"""How many rounds of a network take the time of a pass over the row, about."""
 
 
 def _keys(e: Tensor, size: Any, far: Any, descending: bool) -> tuple[Tensor, Tensor]:
@@ -45,7 +61,7 @@ def _keys(e: Tensor, size: Any, far: Any, descending: bool) -> tuple[Tensor, Ten
         return e, place
     e, nan = e.astype("float32") if e.dtype.is_narrow else e, isnan(e)
     last = logical_not(nan) if descending else nan
-    return where(nan, math.inf, e).astype(e.dtype), (place + where(last, far, 0)).astype("int32")
+    return where(nan, math.inf, e).astype(e.dtype), where(last, place + far, place).astype("int32")
 
 
 def _places_by_rank(rows: Tensor, count: Any, descending: bool) -> Tensor:
@@ -61,6 +77,28 @@ def _places_by_rank(rows: Tensor, count: Any, descending: bool) -> Tensor:
     rank = fold(Tensor, "sum", earlier, -1, False, dtypes.int32, "rank")
     places = broadcast_to(arange(size, dtype="int32"), rows.shape)
     return scatter_add(zeros((*rows.shape[:-1], count), "int32"), -1, rank, places)
+
+
+def _places_by_selection(rows: Tensor, count: int, descending: bool) -> Tensor:
+    """The indices of the first `count` elements of each row in order, each by a pass over the row."""
+    size = rows.shape[-1]
+    keys, ties = _keys(rows, size, size, descending)
+    ties = broadcast_to(ties, keys.shape)
+    none = (keys.dtype.least if descending else keys.dtype.greatest, dtypes.int32.greatest)
+
+    def before(a: Any, b: Any) -> Any:
+        return logical_or(a[0] > b[0] if descending else a[0] < b[0], logical_and(a[0] == b[0], a[1] < b[1]))
+
+    def first(a: Any, b: Any) -> Any:
+        return tuple(where(before(a, b), x, y) for x, y in zip(a, b, strict=True))
+
+    select, left, places = monoid("first", identity=none, combine=first), (keys, ties), list[Tensor]()
+    for _ in range(count):
+        key, tie = select(left, axis=-1, keepdims=True)
+        places.append(where(tie < size, tie, tie - size))
+        later = before((key, tie), (keys, ties))
+        left = tuple(where(later, x, n) for x, n in zip((keys, ties), none, strict=True))
+    return concatenate(places, axis=-1)
 
 
 NETWORK = """
@@ -117,6 +155,13 @@ def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) ->
     return order[:, :count].reshape((*rows.shape[:-1], count))
 
 
+def _few(count: int, size: Any) -> bool:
+    """Whether `count` passes over rows of `size` take less time than to sort them."""
+    if not isinstance(size, int):
+        return True
+    return size >= NETWORK_SIZE and count * ROUNDS_OF_A_PASS <= (size - 1).bit_length() ** 2
+
+
 def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
     """The keys in memory, the axis, and the indices along it of the first `count` in order, stable."""
     e = stage_reduction(as_expr(Tensor, x, None))
@@ -126,7 +171,9 @@ def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) 
     elements = (e.astype("uint8") if e.dtype == dtypes.bool_ else e).named("elements")
     order = [k for k in range(e.ndim) if k != d] + [d]
     rows, size = elements.transpose(order), e.shape[d]
-    if isinstance(size, int) and NETWORK_SIZE <= size <= MOST_IN_A_NETWORK:
+    if isinstance(count, int) and 0 < count <= MOST_SELECTED and _few(count, size):
+        at = _places_by_selection(rows, count, descending)
+    elif isinstance(size, int) and NETWORK_SIZE <= size <= MOST_IN_A_NETWORK:
         at = _places_by_network(rows, size, count, descending)
     else:
         at = _places_by_rank(rows, count, descending)

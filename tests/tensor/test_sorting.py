@@ -30,13 +30,19 @@ def test_rows_are_sorted_as_numpy_sorts_them(
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(sorting, "NETWORK_SIZE", 2 if network else 1000)
         s, i = lp.sort(x, axis, descending), lp.argsort(x, axis, descending)
-    got = run(s.named("s"), i.named("i"), x=a)
+        changed.setattr(sorting, "NETWORK_SIZE", 1)
+        changed.setattr(sorting, "ROUNDS_OF_A_PASS", 0)
+        values, places = lp.topk(x, 2, axis, largest=descending)
+    got = run(s.named("s"), i.named("i"), values.named("v"), places.named("p"), x=a)
     wide = a.astype(np.float64)
     keys = np.where(np.isnan(wide), np.inf, wide), np.isnan(wide)  # NaN above infinity, and equal to NaN
     ranks = np.unique(np.stack([keys[1], keys[0]]).reshape(2, -1), axis=1, return_inverse=True)[1].reshape(a.shape)
     order = np.argsort(-ranks if descending else ranks, axis=axis, kind="stable")
     np.testing.assert_array_equal(got["i"], order)
     assert got["s"].tobytes() == np.take_along_axis(a, order, axis).tobytes()
+    first = order.take([0, 1], axis)
+    np.testing.assert_array_equal(got["p"], first)
+    assert got["v"].tobytes() == np.take_along_axis(a, first, axis).tobytes()
 
 
 def test_a_network_on_vectors_sorts_rows_of_any_length() -> None:
@@ -59,6 +65,16 @@ def test_topk_gives_values_and_places() -> None:
     assert got["i"].tolist() == [[0, 2, 3]]
     smallest = run(lp.topk(x, 2, largest=False)[0].named("v"), x=a)
     assert smallest["v"].tolist() == [[1, 2]]
+
+
+def test_few_elements_of_a_long_row_are_selected_one_by_one() -> None:
+    a = np.array([[2, 2, -128, 127, 5]], np.int8)
+    x = lp.placeholder((1, lp.symbol("n")), "int8", name="x")
+    values, places = lp.topk(x, 4, largest=False)
+    s = lp.Schedule([values, places])
+    assert sum(x.startswith("first") for x in s.stages) == 4
+    got = s.build("interpret")(a)
+    assert [g.tolist() for g in got] == [[[-128, 2, 2, 5]], [[2, 0, 1, 4]]]
 
 
 def test_what_cannot_be_sorted_is_refused() -> None:
