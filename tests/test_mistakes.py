@@ -150,7 +150,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lp.pad(A, [(1, 1)] * 3), lp.ExprError, "pad of A .*: 3 widths for 2 dimensions"),
     (lambda: lp.pad(E, 1, mode="mirror"), lp.ExprError, "mode='mirror'; it is one of 'constant', 'edge'"),
     (lambda: lp.pad(E, 8, mode="reflect"), lp.ExprError, "8 elements give 7"),
-    (lambda: lp.pad(A, 1, mode="wrap"), lp.ExprError, "a padded dimension is of a known size"),
+    (lambda: lp.pad(A, 3, mode="wrap"), lp.ExprError, "it takes 3 elements or more, as lp.symbol"),
     (lambda: lp.monoid("m", identity=0, combine=max), TypeError, r"one number for each value, as \(0.0,\)"),  # pyright: ignore
     (lambda: lp.monoid("m", identity=(0.0,), combine=3), TypeError, "combine= as a function of two"),  # pyright: ignore
     (lambda: lp.monoid("m", identity=(0,), combine=lambda a, b: None)((E,)), lp.ExprError, "combine gives None"),

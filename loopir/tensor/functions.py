@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
+from loopir.arith.simplify import simplify
 from loopir.errors import ExprError
 from loopir.ir import dtypes, grammar as ir
 from loopir.ir.dtypes import DTypeLike
@@ -29,7 +30,7 @@ from loopir.tensor.core import (
     stage_reduction,
     truth,
 )
-from loopir.tensor.index import CondExpr, IndexExpr, same
+from loopir.tensor.index import CondExpr, IndexExpr, at_least, context, same
 from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real_type, reduce_mean, reduce_sum
 
 __all__ = [
@@ -401,13 +402,15 @@ def pad(x: Any, widths: Any, value: float = 0, mode: str = "constant") -> Tensor
 
     They are `value`, or by `mode` the nearest element ("edge"), those mirrored at the outermost element ("reflect") or
     beyond it ("symmetric"), or those of the other end ("wrap"). No width of the last three is larger than `x` has
-    elements to give, so that their sizes have to be known.
+    elements to give, which `lp.symbol("n", min=3)` says of a size that is known at the call alone.
     """
     e = stage_reduction(as_expr(Tensor, x, None))
     around = _widths(widths, e)
     shape = tuple(d + (before + after) for d, (before, after) in zip(e.dims, around, strict=True))
     if mode != "constant":
         _require_given(e, around, mode)
+        if mode == "wrap" and not _all(isinstance(d, Int) for d in e.dims):
+            return _periodic(e, around)
 
         def elsewhere(ix: tuple[Index, ...]) -> Value:
             each = zip(ix, around, e.dims, strict=True)
@@ -422,6 +425,17 @@ def pad(x: Any, widths: Any, value: float = 0, mode: str = "constant") -> Tensor
         return Select(conj(*tests), e.at(inner), cast_value(outside, e.dtype))
 
     return e.like(shape, e.dtype, at)
+
+
+def _periodic(e: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
+    """`e` between its last and its first elements, as parts: a remainder by a size that is not known is no subscript
+    that schedules know."""
+    for d, (before, after) in enumerate(around):
+        every = (slice(None),) * d
+        last = [e[(*every, slice(-before, None))]] if before else []
+        first = [e[(*every, slice(None, after))]] if after else []
+        e = concatenate([*last, e, *first], axis=d)
+    return e
 
 
 def _widths(widths: Any, e: Tensor) -> tuple[tuple[int, int], ...]:
@@ -454,7 +468,13 @@ def _require_given(e: Tensor, around: Sequence[tuple[int, int]], mode: str) -> N
         if pair == (0, 0) or (mode == "edge" and not isinstance(size, Int)):
             continue
         if not isinstance(size, Int):
-            raise ExprError(f"pad of {e.described()}, mode={mode!r}: a padded dimension is of a known size")
+            least = builtins.max(pair) + (mode == "reflect")
+            if not at_least(size, least, e.symbols):
+                raise ExprError(
+                    f"pad of {e.described()} by {pair}, mode={mode!r}: it takes {least} elements or more, as "
+                    f"lp.symbol(..., min={least}) says that there are"
+                )
+            continue
         most = size.value - (mode == "reflect")
         if size == Int(0) or (mode != "edge" and builtins.max(pair) > most):
             raise ExprError(f"pad of {e.described()} by {pair}, mode={mode!r}: {size.value} elements give {most}")
@@ -482,8 +502,9 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
                 f"concatenate of {parts[0].described()} and {p.described()} along {axis}: the shapes differ"
             )
     starts: list[Index] = [Int(0)]
+    known = context({k: s for p in parts for k, s in p.symbols.items()})
     for p in parts:
-        starts.append(starts[-1] + p.dims[d])
+        starts.append(simplify(starts[-1] + p.dims[d], known))
     shape = (*parts[0].dims[:d], starts[-1], *parts[0].dims[d + 1 :])
 
     def at(ix: tuple[Index, ...]) -> Value:

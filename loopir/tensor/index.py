@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from loopir.analysis.presburger.constraints import ConstraintSystem
-from loopir.arith.simplify import Context, simplify
+from loopir.arith.simplify import Context, simplify, simplify_cond
 from loopir.errors import ExprError, VerifyError
 from loopir.ir import grammar as ir
 from loopir.ir.grammar import Cmp, Cond, Index, Int, Mod, Not, Var
@@ -275,6 +275,11 @@ def context(symbols: Symbols) -> Context:
 def same(a: Index, b: Index, symbols: Symbols) -> bool:
     """Whether two sizes are equal for all values of the symbols."""
     return a == b or simplify(a - b, context(symbols)) == Int(0) or _never_apart(a, b, symbols)
+
+
+def at_least(size: Index, number: int, symbols: Symbols) -> bool:
+    """Whether a size is `number` or more for all values of the symbols."""
+    return simplify_cond(Cmp("<=", Int(number), size), context(symbols)) == ir.TRUE
 
 
 def _never_apart(a: Index, b: Index, symbols: Symbols) -> bool:

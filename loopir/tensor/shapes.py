@@ -12,7 +12,7 @@ from loopir.errors import ExprError
 from loopir.ir.grammar import Cmp, Const, Index, Int, Select
 from loopir.tensor.core import as_expr, stage_reduction
 from loopir.tensor.functions import axis_of, concatenate
-from loopir.tensor.index import IndexExpr, same
+from loopir.tensor.index import IndexExpr, at_least, same
 from loopir.tensor.tensor import Tensor
 
 __all__ = [
@@ -153,7 +153,8 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
 def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """`x` with its elements moved `shift` places along `axis`, those past the end to the beginning.
 
-    Without an axis, the flat tensor is rolled. The sizes of the axes are numbers.
+    Without an axis, the flat tensor is rolled. A size that is known at the call alone is at least the shift:
+    `lp.symbol("n", min=2)` says so.
     """
     e = as_expr(Tensor, x, None)
     if axis is None:
@@ -163,10 +164,16 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     if len(shifts) != len(axes):
         raise ExprError(f"roll of {e.described()} by {shift} along {axis}; one shift, or one for each axis")
     for d, by in zip(axes, shifts, strict=True):
-        size = _known("roll", e, d)
-        cut = -by % size if size else 0
+        size, cut = e.dims[d], -by
+        if isinstance(size, Int):
+            cut = -by % size.value if size.value else 0
+        elif not at_least(size, abs(by), e.symbols):
+            raise ExprError(
+                f"roll of {e.described()} by {by} along axis {d}, whose size is known at the call alone; a size that "
+                f"is at least {abs(by)} is, as lp.symbol(..., min={abs(by)}) makes it"
+            )
         before = (slice(None),) * d
-        e = concatenate([e[(*before, slice(cut, None))], e[(*before, slice(0, cut))]], axis=d) if cut else e
+        e = concatenate([e[(*before, slice(cut, None))], e[(*before, slice(None, cut))]], axis=d) if cut else e
     return e
 
 

@@ -103,7 +103,7 @@ def test_axes_that_are_not_there_are_refused() -> None:
         (lambda: x.swapaxes(0, 2), "swapaxes along axis 2"),
         (lambda: lp.moveaxis(x, (0, 1), 0), "as many places as dimensions"),
         (lambda: x.diagonal(0, 1, 1), "two different ones have one"),
-        (lambda: lp.roll(x, 1, 0), "whose size is known at the call alone"),
+        (lambda: lp.roll(x, 2, 0), "a size that is at least 2 is"),
         (lambda: x.repeat(-1), "a number from 0 on"),
         (lambda: lp.tile(x, (2, -1)), "numbers from 0 on"),
     ):
@@ -119,3 +119,15 @@ def test_pad(data: st.DataObject, shape: tuple[int, ...], mode: Any) -> None:
     assert_as_numpy(lambda t: lp.pad(t, widths, mode=mode), lambda a: np.pad(a, widths, mode=mode), some(shape))
     every = data.draw(st.sampled_from([1, (1,), (1, 2), [(1, 2)]]))
     assert_as_numpy(lambda t: lp.pad(t, every), lambda a: np.pad(a, every), some(shape))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(3, 5), st.integers(-3, 3), st.sampled_from(["edge", "reflect", "symmetric", "wrap"]))
+def test_sizes_of_the_call_are_rolled_and_padded_as_far_as_they_are_known_to_reach(n: int, by: int, mode: Any) -> None:
+    x = lp.placeholder((2, lp.symbol("n", min=3)), "int32", name="x")
+    a = some((2, n))
+    widths = [(0, 0), (max(-by, 0) % 3, max(by, 0) % 3)]
+    rolled, padded = lp.roll(x, by, 1) + 0, lp.pad(x, widths, mode=mode)
+    got = lp.interpret(lp.to_func([rolled.named("r"), padded.named("p")]), {"x": a})
+    np.testing.assert_array_equal(got["r"], np.roll(a, by, 1))
+    np.testing.assert_array_equal(got["p"], np.pad(a, widths, mode=mode))
