@@ -3,6 +3,8 @@
 In one process they disturb each other. The threads of OpenBLAS go on looking for work some 30 ms after a call, and on
 two cores take half of what comes next: beside them a product of 1024^3 took 24 ms, which alone takes 13. So the process
 of a library is told what to prepare and when to run, and is stopped (SIGSTOP, all its threads) once it has answered.
+Of several threads, the one that calls has a core for itself and the others have the rest: after a stop the system often
+woke both threads of a library on one core, and left them there for longer than a block takes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -116,6 +118,7 @@ class _Serving:
     def __init__(self, who: str, threads: int) -> None:
         self.who, self.threads = who, threads
         self.clock = time.process_time if threads == 1 else time.perf_counter
+        self.cores = os.sched_getaffinity(0)
         self.call: Callable[[], object] = lambda: None
         self.work: Any = None
 
@@ -141,8 +144,11 @@ class _Serving:
         module, _, function = row.rpartition(":")
         make = getattr(import_module(module) if module else programs, function)
         self.work = work = make(*args)  # which keeps the arrays that Halide's call reads
+        os.sched_setaffinity(0, self.cores)  # which threads that start now inherit
         self.call, out = work.call("NumPy" if self.who == TOLD else self.who, self.threads)
         self.call()
+        if self.threads > 1:
+            self._place_threads()
         found = out.astype(np.float32) if out.dtype.kind == "V" else out  # NumPy's files have no bfloat16
         tolerance = getattr(work, "tolerance", 1e-3)
         if self.who == "loopir":
@@ -150,6 +156,13 @@ class _Serving:
         elif not np.allclose(found, np.load(result), rtol=tolerance, atol=tolerance / 10):
             raise AssertionError(f"{work.name} has another result")
         return work.name
+
+    def _place_threads(self) -> None:
+        """Give the calling thread the first core, and the others of this process those that are left."""
+        first, *others = sorted(self.cores)
+        for thread in map(int, os.listdir("/proc/self/task")):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setaffinity(thread, {first} if thread == os.getpid() or not others else others)
 
     def block(self, count: int) -> float:
         """Seconds of a call, of so many in a row after one that is not timed, or some where threads are to wake up."""
