@@ -322,6 +322,43 @@ def test_a_nest_that_was_checked_before_is_checked_against_what_is_around_it_now
         verify(Func("g", (Arg(b, "inout"),), (), (arms,)))
 
 
+def test_a_loop_beside_others_is_checked_against_the_loops_around_it_now() -> None:
+    """It was legal inside of others, beside others; what it needs of these is asked again where they are not there."""
+    a, b = Buffer("a", (Int(4), Int(4)), float32), Buffer("b", (Int(4),), float32)
+    params = (Arg(a, "in"), Arg(b, "inout"))
+
+    def program(*body: Stmt, params: tuple[Size | Arg, ...] = params) -> Func:
+        return Func("f", params, (), body)
+
+    def beside(var: str, *inner: Stmt, kind: str = "serial") -> Loop:
+        return Loop(var, Int(4), kind, (store(at=Int(0), buffer=b, label="other"), *inner))
+
+    element = Load(a, (i, j))
+    reads = Loop("j", Int(4), "serial", (store(element, j, b, "reads"),))
+    bound = Loop("j", Int(4), "threadIdx.x", (store(ONE, j, b, "bound"),))
+    folds = Loop("j", Int(4), "serial", (replace(fold(ONE, j, ("i",)), buffers=(b,)),))
+    own = Loop("j", Int(4), "serial", (loop(replace(fold(ONE, j, ("k",)), buffers=(b,)), var="k", extent=Int(4)),))
+    for legal in (reads, bound, folds, own):
+        verify(program(beside("i", legal)))
+        verify(program(Loop("x", Int(4), "serial", (beside("i", legal),))))
+    verify(program(beside("x", own)))
+    wrong = {
+        "'i' is no loop around this": program(beside("x", reads)),
+        "the name 'j' is used twice": program(beside("i", reads, reads)),
+        "two statements have the label": program(
+            beside("i", reads, Loop("l", Int(4), "serial", (store(ONE, Int(0), b, "reads"),)))
+        ),
+        "a is used where it is not declared": program(beside("i", reads), params=params[1:]),
+        "writes b, which is an input": program(
+            Loop("i", Int(4), "serial", (reads, loop(var="l"))), params=(Arg(a, "in"), Arg(b, "in"))
+        ),
+        "loop j is bound to threadIdx.x, and a loop around it is": program(beside("i", bound, kind="threadIdx.x")),
+        "reduces over i, which is no loop around it": program(beside("x", folds)),
+    }
+    for message, g in wrong.items():
+        refuses(g, message)
+
+
 def test_what_stands_in_a_kernel_is_asked_of_each_nest() -> None:
     """What lowering places was found where it may stand; a nest that is checked in a kernel first may not leave it."""
     a = Buffer("a", (Int(4),), float32)

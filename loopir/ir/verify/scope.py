@@ -39,20 +39,28 @@ class VerifyContext:
     """By buffer, a statement that writes it."""
     hints: bool = False
     """Whether a hint to a cache was met."""
+    bindings: dict[str, str] = field(default_factory=dict[str, str])
+    """By axis of a launch, a loop bound to it that was met."""
+    outermost_fold: int = 1 << 30
+    """How many loops are around the outermost loop that a reduction met so far folds over."""
     loads: list[Load] | None = None
     """What is loaded in the value that is looked at; None if that is more than operations on loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedNest:
-    """A nest that stands in no loop and was found legal: what it declares, and what it needs of its surroundings."""
+    """A nest that was found legal: what it declares, and what it needs of its surroundings."""
 
-    sizes: frozenset[str]
+    bound: frozenset[str]
     names: set[str]
     labels: set[str]
     monoids: dict[str, Monoid]
     used: dict[str, Buffer]
+    own: dict[str, Buffer]
+    """What it uses and declares itself."""
     written: dict[str, str]
+    hints: bool
+    bindings: dict[str, str]
 
 
 def fail(message: str) -> NoReturn:

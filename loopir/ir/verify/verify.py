@@ -89,9 +89,10 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
 
 
 def _body(body: Body, here: VerifyContext, sizes: frozenset[str]) -> None:
+    chained = here.loops and len(body) == 1
     for s in body:  # those met most are told by their types, which is sooner than a match
         if isinstance(s, Loop):
-            _loop(s, here, sizes) if here.loops else _check_nest(s, here, sizes)
+            _loop(s, here, sizes) if chained else _check_nest(s, here, sizes)
         elif isinstance(s, Store):
             _store(s, here)
         elif isinstance(s, Reduce):
@@ -149,24 +150,44 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
 
 
 def _check_nest(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
-    """A loop with no loop around it: checked as it stands once, then against its surroundings.
+    """A loop with none around it, or with others beside it: checked as it stands once, then against its surroundings.
 
-    Guards around it, which stand in no loop either, are known where a reduction inside starts.
+    It is checked again wherever it stands if a reduction inside folds over a loop around it. Of guards around it that
+    do not stand in it either, a reduction that starts inside needs nothing.
     """
     known, key = cache_of(s), (verify, here.stage, here.kernel is None)
     found: VerifiedNest | None = known.get(key)
-    if found is None or not found.sizes <= sizes:
+    if found is None or not found.bound <= here.bound:
         alone = VerifyContext(
-            here.stage, here.bound, dict(here.buffers), dict(here.level), here.readonly, kernel=here.kernel
-        )
+            here.stage, here.bound, here.buffers, here.level, here.readonly, here.loops, here.guards, here.axes,
+            here.kernel,
+        )  # fmt: skip
         _loop(s, alone, sizes)
-        used = {name: b for name, b in alone.used.items() if name not in alone.names}
-        found = VerifiedNest(sizes, alone.names, alone.labels, alone.monoids, used, alone.written)
-        known[key] = found
+        found = _described(alone)
+        if alone.outermost_fold >= len(here.loops):
+            known[key] = found
+        here.outermost_fold = min(here.outermost_fold, alone.outermost_fold)
         seed_memo(accessed_buffers, s, frozenset(alone.used))
         seed_memo(declared_names, s, frozenset(alone.names | alone.labels))
         seed_memo(labels_in, s, frozenset(alone.labels))
         seed_memo(has_cache_hint, s, alone.hints)
+    _check_surroundings(found, here)
+
+
+def _described(alone: VerifyContext) -> VerifiedNest:
+    """What was met in a nest that was checked in a context of its own."""
+    used, own, names = alone.used, dict[str, Buffer](), alone.names
+    if not names.isdisjoint(used):
+        own = {name: b for name, b in used.items() if name in names}
+        used = {name: b for name, b in used.items() if name not in names}
+    return VerifiedNest(
+        frozenset(alone.bound), names, alone.labels, alone.monoids, used, own, alone.written, alone.hints,
+        alone.bindings,
+    )  # fmt: skip
+
+
+def _check_surroundings(found: VerifiedNest, here: VerifyContext) -> None:
+    """What a legal nest needs of its surroundings is there, and what it declares is declared here alone."""
     if not here.names.isdisjoint(found.names):
         declare_name(min(found.names & here.names), here)
     if not here.labels.isdisjoint(found.labels):
@@ -180,8 +201,22 @@ def _check_nest(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
     if not here.readonly.isdisjoint(found.written):
         name = min(here.readonly & found.written.keys())
         _writable(found.written[name], name, here)
+    if found.bindings:
+        for kind, var in found.bindings.items():
+            _unbound(var, kind, here)
+        here.bindings.update(found.bindings)
     here.names |= found.names
     here.labels |= found.labels
+    here.used.update(found.used)
+    here.used.update(found.own)
+    here.written.update(found.written)
+    here.hints = here.hints or found.hints
+
+
+def _unbound(var: str, kind: str, here: VerifyContext) -> None:
+    """No loop around is bound to the axis `kind`, as the loop `var` is."""
+    if kind in here.axes:
+        fail(f"loop {var} is bound to {kind}, and a loop around it is, too")
 
 
 def _loop(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
@@ -190,14 +225,14 @@ def _loop(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:
         fail(f"loop {s.var} has kind {s.kind!r}; there are {', '.join(KINDS)}")
     if s.kind in ("vectorize", "unroll") and not isinstance(s.extent, Int):
         fail(f"loop {s.var} is {s.kind}d, so its extent has to be a constant")
-    if s.kind in here.axes:
-        fail(f"loop {s.var} is bound to {s.kind}, and a loop around it is, too")
+    _unbound(s.var, s.kind, here)
     expr(s.extent, here)
     loops, axes = here.loops, here.axes
     here.bound.add(s.var)
     here.loops = (*loops, s)
     if s.kind in AXES:
         here.axes = axes | {s.kind}
+        here.bindings[s.kind] = s.var
     _body(s.body, here, sizes)
     here.bound.discard(s.var)
     here.loops, here.axes = loops, axes
@@ -283,9 +318,10 @@ def _over(s: Reduce, here: VerifyContext) -> None:
             fail(f"statement {s.label} reduces over {name}, and its element depends on {name}")
     if len(set(s.over)) != len(s.over):
         fail(f"statement {s.label} reduces twice over one loop")
+    start = min(map(around.index, s.over))
+    here.outermost_fold = min(here.outermost_fold, start)
     if s.init is None:
         return
-    start = min(map(around.index, s.over))
     if any(here.level[b.name] > start for b in s.buffers):
         fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
     over = frozenset(s.over)
@@ -300,12 +336,20 @@ def _over(s: Reduce, here: VerifyContext) -> None:
 
 
 def _monoid(m: Monoid, here: VerifyContext) -> None:
-    if id(m) in here.seen or (here.monoids.get(m.name) is m and _closed(m)):
+    if id(m) in here.seen:
         return
     here.seen.add(id(m))
     _monoid_name(m, here)
     if m.name in REGISTRY or m.name in BY_NAME or not m.name.isidentifier():
         fail(f"a monoid has the name {m.name!r}, which means something else")
+    known = cache_of(m)
+    if _monoid not in known:
+        _check_components(m, here)
+        if _closed(m):
+            known[_monoid] = True
+
+
+def _check_components(m: Monoid, here: VerifyContext) -> None:
     params = {p.name: p.type for p in (*m.left, *m.right)}
     if not len(m.left) == len(m.right) == len(m.combine) == len(m.identity) or len(params) != 2 * len(m.left):
         fail(f"monoid {m.name} needs as many left, right and combined components as identities, all named apart")
