@@ -6,6 +6,8 @@ zeros with their signs, and NaN are as C's functions give them.
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -106,6 +108,23 @@ def test_all_special_powers_are_as_in_c() -> None:
             found = kernel("pow", dtype, True)(a, b)
             np.testing.assert_allclose(found, expected, rtol=3 * np.finfo(dtype).eps)
             assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all(), (a, b)
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux", reason="libm's flags"
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_masked_scores_do_not_underflow(name: str, dtype: str) -> None:
+    """A product that underflows takes a processor a hundred cycles: scores of minus infinity are none."""
+    library, underflow = ctypes.CDLL("libm.so.6"), 0x10
+    for value in (-np.inf, -1e4, -0.1):
+        x = np.full(SIZE, value, dtype)
+        y = kernel(name, dtype, True)(x)
+        library.feclearexcept(underflow)
+        again, flag = kernel(name, dtype, True)(x), library.fetestexcept(underflow)
+        np.testing.assert_array_equal(again, y)
+        assert not flag
 
 
 @pytest.mark.parametrize("extent", ["n", "256"])

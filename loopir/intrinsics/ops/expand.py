@@ -9,6 +9,8 @@ the records state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from loopir.intrinsics.ops import arith, expand_float64
@@ -50,16 +52,32 @@ def _exp(v: X, *, normal: bool = False) -> X:
     return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, normal=normal)
 
 
+def _vanishing(v: X, low: float, high: float, fn: Callable[[X], X]) -> X:
+    """`fn` of `v`, which is 0 below `low`, and beyond `high` what it is of that.
+
+    It is not computed there: a processor takes a hundred cycles and more for a product that underflows.
+    """
+    gone = v.below(low)
+    some = X(Select(gone, v.lift(0.0), v.value))
+    some = X(some.lift(high)).where(some.above(high), some)
+    return X(Select(gone, v.lift(0.0), fn(some).value))
+
+
 def exp(x: Value) -> Value:
-    return _exp(X(x).clamp(*((-104.0, 89.0) if x.dtype == float32 else expand_float64.EXP_RANGE))).value
+    low, high = (-104.0, 89.0) if x.dtype == float32 else expand_float64.EXP_RANGE
+    return _vanishing(X(x), low, high, _exp).value
 
 
 def exp2(x: Value) -> Value:
     if x.dtype != float32:
-        return expand_float64.exp2_double(X(x)).value
-    v, added = X(x).clamp(-151.0, 128.5), shift(float32, 2)
+        return _vanishing(X(x), *expand_float64.EXP2_RANGE, expand_float64.exp2_double).value
+    return _vanishing(X(x), -151.0, 128.5, _exp2).value
+
+
+def _exp2(v: X) -> X:
+    added = shift(float32, 2)
     shifted = v + added
-    return _exp_reduced((v - (shifted - added)) * 0.6931471805599453, shifted).value
+    return _exp_reduced((v - (shifted - added)) * 0.6931471805599453, shifted)
 
 
 _TANH = (

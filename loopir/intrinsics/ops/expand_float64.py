@@ -7,6 +7,7 @@ from loopir.ir.dtypes import float64
 
 EXP_RANGE = (-746.0, 710.0)
 """Where e^x is neither 0 nor infinite, and a little beyond."""
+EXP2_RANGE = (-1076.0, 1024.5)
 LN2 = (0.6931471805598903, 5.497923018708371e-14)
 """The first of 42 bits: it times an exponent is exact."""
 _EXP = (
@@ -31,7 +32,8 @@ def exp_double(v: X, *, normal: bool = False) -> X:
 
 
 def exp2_double(v: X) -> X:
-    v, added = v.clamp(-1076.0, 1024.5), shift(float64, 2)
+    """2^v in `EXP2_RANGE`."""
+    added = shift(float64, 2)
     shifted = v + added
     return exp_reduced((v - (shifted - added)) * 0.6931471805599453, shifted)
 
