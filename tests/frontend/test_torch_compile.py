@@ -192,6 +192,10 @@ def test_scatters_and_masks_are_compiled() -> None:
         lambda: torch.nn.functional.scaled_dot_product_attention(queries, queries, queries, attn_mask=mask),
         lambda: torch.nn.functional.group_norm(queries.transpose(1, 2), 2, torch.arange(4.0)),
         lambda: torch.nn.functional.normalize(x, dim=-1),
+        lambda: x.scatter(1, torch.tensor([[2], [0], [2], [1], [1]]), 2.5),
+        lambda: x.scatter(0, at[None, :3], new),
+        lambda: x.scatter(1, torch.tensor([[2, 2], [0, 1]]), 7.0),
+        lambda: (x.roll(2), x.roll((1, -2), (0, 1)))[1],
     ]
     got, expected = compiled(lambda: [fn() for fn in fns])(), [fn() for fn in fns]
     for a, b in zip(got, expected, strict=True):
@@ -200,6 +204,16 @@ def test_scatters_and_masks_are_compiled() -> None:
     assert not lp.torch_report().left
     with pytest.raises(IndexError, match="scatter: an index is outside of a dimension of size 5"):
         compiled(lambda: x.scatter_add(0, at[:, None] + 1, new))()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_the_least_integer_is_divided(dtype: str) -> None:
+    ends = torch.iinfo(getattr(torch, dtype))
+    x = torch.tensor([ends.min, ends.min + 1, -7, -1, 0, 5, ends.max], dtype=getattr(torch, dtype))
+    fns = [partial(torch.div, x, by, rounding_mode=mode) for by in (3, -3) for mode in ("trunc", "floor")]
+    fns += [partial(fn, x, by) for by in (3, -3) for fn in (torch.fmod, torch.remainder)]
+    torch.testing.assert_close(compiled(lambda: [fn() for fn in fns])(), [fn() for fn in fns])
+    assert not lp.torch_report().left
 
 
 def test_random_numbers_are_torchs_own() -> None:

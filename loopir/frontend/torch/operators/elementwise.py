@@ -66,8 +66,8 @@ def _whole_quotient(a: Tensor, b: Tensor, rounding_mode: str) -> Tensor:
     by = _divisor(b)
     if rounding_mode == "floor" or a.dtype.kind == "uint":
         return a // by
-    quotient = f.abs(a) // abs(by)
-    return f.where(a < 0 if by > 0 else a > 0, -quotient, quotient)
+    quotient = a // by  # rounded down; the absolute value of the least integer is none
+    return f.where(f.logical_and(quotient < 0, quotient * by != a), quotient + 1, quotient)
 
 
 def _remainder(a: Any, b: Any) -> Tensor:
@@ -76,6 +76,16 @@ def _remainder(a: Any, b: Any) -> Tensor:
     if a.dtype.is_float or a.dtype == dtypes.bool_:
         raise Unsupported("remainders of floats, which torch finds exactly")
     return a % _divisor(b)
+
+
+def _fmod(a: Any, b: Any) -> Tensor:
+    """The sign is that of what is divided."""
+    a, b = _pair(a, b)
+    if a.dtype.is_float or a.dtype == dtypes.bool_:
+        raise Unsupported("remainders of floats, which torch finds exactly")
+    by = abs(_divisor(b))
+    rest = a % by
+    return f.where(f.logical_and(a < 0, rest != 0), rest - by, rest) if a.dtype.kind == "int" else rest
 
 
 def _divide_whole(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -193,7 +203,7 @@ pointwise({
     "clamp.default|Tensor": _clamp, "clamp_min.default|Tensor": _clamp,
     "clamp_max.default|Tensor": lambda x, high: _clamp(x, None, high), "hardtanh": lambda x, a=-1, b=1: _clamp(x, a, b),
     "fmax": lambda a, b: _fmax(a, b, larger=True), "fmin": lambda a, b: _fmax(a, b, larger=False),
-    "remainder.Tensor|Scalar": _remainder,
+    "remainder.Tensor|Scalar": _remainder, "fmod.Tensor|Scalar": _fmod,
     "pow.Tensor_Scalar|Tensor_Tensor|Scalar": _pow, "lerp.Scalar|Tensor": _lerp, "silu": f.silu, "gelu": _gelu,
     "elu": _elu, "softplus": _softplus,
     "leaky_relu": lambda x, slope=0.01: f.where(x > 0, x, x * slope),

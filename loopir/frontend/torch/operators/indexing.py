@@ -11,6 +11,7 @@ from typing import Any
 from loopir.frontend.torch.row import Requirement, Unsupported, operator
 from loopir.ir import dtypes
 from loopir.tensor import functions as f, scattering
+from loopir.tensor.core import as_expr
 from loopir.tensor.creation import arange
 from loopir.tensor.tensor import Tensor
 
@@ -84,6 +85,34 @@ def scatter_reduce(
     index, inside = _checked(at, x.shape[d], 0, "scatter")
     taken = source[tuple(slice(0, n) for n in at.shape)]
     return scattering.scatter_reduce(x, d, index, taken, reduce), inside
+
+
+@operator("aten.scatter.value")
+def scatter_value(x: Tensor, dim: int, at: Tensor, value: Any) -> tuple[Tensor, Requirement]:
+    return _scattered(x, dim, at, as_expr(Tensor, value, x.dtype))
+
+
+@operator("aten.scatter.src")
+def scatter_source(x: Tensor, dim: int, at: Tensor, source: Tensor) -> tuple[Tensor, Requirement]:
+    return _scattered(x, dim, at, source[tuple(slice(0, n) for n in at.shape)] if source.ndim == at.ndim else source)
+
+
+def _scattered(x: Tensor, dim: int, at: Tensor, new: Tensor) -> tuple[Tensor, Requirement]:
+    """Where each line along `dim` has one index, as in the gradient of a cross entropy, elements ask whether it is
+    theirs; one number goes to all elements that some index is of."""
+    if not x.ndim or at.ndim != x.ndim:
+        raise Unsupported("scatter without dimensions")
+    d = dim % x.ndim
+    others = [k for k in range(x.ndim) if k != d]
+    index, inside = _checked(at, x.shape[d], 0, "scatter")
+    if at.shape[d] == 1 and all(str(at.shape[k]) == str(x.shape[k]) for k in others):
+        place = arange(x.shape[d]).reshape([x.shape[d] if k == d else 1 for k in range(x.ndim)])
+        return f.where(place == index, new.astype(x.dtype), x), inside
+    if new.ndim:
+        raise Unsupported("values that replace others, in an order that is not fixed")
+    none = f.broadcast_to(as_expr(Tensor, 0, dtypes.int32), x.shape)
+    one = f.broadcast_to(as_expr(Tensor, 1, dtypes.int32), at.shape)
+    return f.where(scattering.scatter_reduce(none, d, index, one, "amax") > 0, new, x), inside
 
 
 @operator("aten.index_put.default", "aten._unsafe_index_put.default")

@@ -112,6 +112,15 @@ def flip(x: Tensor, dims: Any) -> Tensor:
     return shapes.flip(x, axes_of(dims, x.ndim)) if x.ndim and dims else x
 
 
+@operator("aten.roll.default")
+def roll(x: Tensor, shifts: Any, dims: Any = ()) -> Tensor:
+    if not x.ndim:
+        return x
+    if not all(isinstance(n, int) for n in shifts):
+        raise Unsupported("shifts that are known only at the call")
+    return shapes.roll(x, tuple(shifts), axes_of(dims, x.ndim)) if dims else shapes.roll(x, shifts[0])
+
+
 @operator("aten.repeat.default", informed=True)
 def repeat(result: Result, x: Tensor, repeats: Any) -> Tensor:
     """Each dimension beside one of how often it is repeated, and the two as one."""
