@@ -9,8 +9,8 @@ from functools import update_wrapper
 from typing import Any
 
 from loopir.build import Schedule, build
+from loopir.frontend.chosen_schedule import chosen_schedule
 from loopir.ir.grammar import Func
-from loopir.loading import load
 from loopir.runtime.call import Kernel
 from loopir.tensor.tensor import Tensor, placeholder
 
@@ -74,7 +74,7 @@ class Jitted:
             if not isinstance(r, Tensor):
                 what = f"{self.fn.__name__} gives {'nothing' if r is None else f'a {type(r).__name__}'}"
                 raise TypeError(f"{what}; a function under lp.jit gives a tensor, or a tuple of tensors")
-        return build(load("loopir.schedules").auto(Schedule(listed), target), target)
+        return build(chosen_schedule(Schedule(listed), target), target)
 
 
 def _is_hashable(x: Any) -> bool:

@@ -17,9 +17,9 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from loopir.build import Schedule, build
+from loopir.frontend.chosen_schedule import chosen_schedule
 from loopir.frontend.torch.row import OPERATORS, AtenRow, Requirement, Unsupported
 from loopir.frontend.torch.translate import Input, Translation, dense_order
-from loopir.loading import load
 from loopir.runtime.call import Kernel
 from loopir.runtime.plans import MAX_PLANS, Run
 from loopir.tensor import functions as f
@@ -150,7 +150,7 @@ class Piece:
         target = "cuda" if device.type == "cuda" else "llvm"
         schedule = Schedule(list(program.outputs))
         if scheduled or target == "cuda":
-            schedule = load("loopir.schedules").auto(schedule, target)
+            schedule = chosen_schedule(schedule, target)
         threads = None if target == "cuda" else torch.get_num_threads()
         self.schedule, self.kernel = schedule, build(schedule, target, threads=threads)
         self.device, self.messages = device, program.messages
