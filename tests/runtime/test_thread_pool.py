@@ -56,6 +56,21 @@ def test_threads_that_have_slept_come_back() -> None:
         threading.Event().wait(0.02)
 
 
+def test_a_thread_begins_with_the_same_part_of_each_loop() -> None:
+    shared, met = Pool(3), threading.Barrier(3)
+    begun: dict[int, set[int]] = {}
+
+    def begin_together(begin: int, end: int) -> None:
+        if begin in (0, 34, 67):  # where the parts of 100 iterations begin
+            begun.setdefault(threading.get_ident(), set()).add(begin)
+            met.wait(30)
+
+    for _ in range(5):
+        assert run(shared, begin_together, 100) == 0
+    assert sorted(begun.values(), key=min) == [{0}, {34}, {67}]
+    assert begun[threading.get_ident()] == {0}
+
+
 def test_several_callers_share_a_pool() -> None:
     shared, results = Pool(3), [list[int]() for _ in range(4)]
 

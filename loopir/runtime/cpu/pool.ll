@@ -1,18 +1,23 @@
-; The threads of a pool at work: ranges of a parallel loop are taken from one counter, by the caller and by the workers.
+; The threads of a pool at work: each has a part of a parallel loop, takes ranges of it, and then of the others' parts.
 ;
-; A worker that has nothing to do looks for a loop a while before it sleeps, and so does a caller that waits for the
-; workers: a loop is often followed by another, and waking a thread takes longer than many loops. After a short while it
-; lets others run between two looks. Ranges become smaller
-; towards the end, so that a thread that is slow, or came late, does not hold up the others. `state` is one word: the
-; number of the loop (from bit 32), whether it may still be joined (bit 31), and how many workers are in it. So a loop
-; is over without those who never came, and memory for its arguments is the caller's.
+; Parts are the same from call to call, so that a thread finds in its cache what it wrote the last time (affinity
+; scheduling: Markatos and LeBlanc). The caller has the first part, and workers that never came have theirs done by the
+; others. A worker that has nothing to do looks for a loop a while before it sleeps, and so does a caller that waits for
+; the workers: a loop is often followed by another, and waking a thread takes longer than many loops. After a short while
+; it lets others run between two looks. Ranges become smaller towards the end of a part, so that a thread that is slow,
+; or came late, does not hold up the others. `state` is one word: the number of the loop (from bit 32), whether it may
+; still be joined (bit 31), and how many workers are in it. So a loop is over without those who never came, and memory
+; for its arguments is the caller's.
+
+%part = type { i64, i64, [6 x i64] }   ; 0 the next iteration, 1 the end
 
 %pool = type {
   i64, [7 x i64],                      ; 0 state
-  ptr, ptr, i64, i64, i64, [3 x i64],  ; 2 the loop: function, 3 arguments, 4 iterations; 5 shares, 6 patience
-  i64, i32, [13 x i32],                ; 8 the next iteration, 9 what failed
-  i32, i32, i32, [13 x i32],           ; 11 workers asleep, 12 whether the caller is, 13 whether there is a caller
-  [16 x i64], [16 x i64], [16 x i64]   ; 15 the lock, 16 "there is a loop", 17 "the workers have left"
+  ptr, ptr, i64, i64, i64, [3 x i64],  ; 2 the loop: function, 3 arguments; 4 parts, 5 shares of a part, 6 patience
+  i32, [15 x i32],                     ; 8 what failed
+  i32, i32, i32, [13 x i32],           ; 10 workers asleep, 11 whether the caller is, 12 whether there is a caller
+  [16 x i64], [16 x i64], [16 x i64],  ; 14 the lock, 15 "there is a loop", 16 "the workers have left"
+  [0 x %part]                          ; 17 the parts
 }
 
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -37,52 +42,92 @@ pause:
   ret void
 }
 
-; The bytes of a pool.
-define i64 @size() {
-  ret i64 ptrtoint (ptr getelementptr (%pool, ptr null, i64 1) to i64)
+; The bytes of a pool with so many parts.
+define i64 @size(i64 %parts) {
+  %end = getelementptr %pool, ptr null, i32 0, i32 17, i64 %parts
+  %bytes = ptrtoint ptr %end to i64
+  ret i64 %bytes
 }
 
-; A pool in memory that is zero. A range is what is left of a loop by `shares`; who waits looks `patience` times first.
-define void @init(ptr %p, i64 %shares, i64 %patience) {
+; A pool in memory that is zero. A range is what is left of a part by `shares`; who waits looks `patience` times first.
+define void @init(ptr %p, i64 %parts, i64 %shares, i64 %patience) {
+  %parts.at = getelementptr %pool, ptr %p, i32 0, i32 4
   %shares.at = getelementptr %pool, ptr %p, i32 0, i32 5
   %patience.at = getelementptr %pool, ptr %p, i32 0, i32 6
+  store i64 %parts, ptr %parts.at
   store i64 %shares, ptr %shares.at
   store i64 %patience, ptr %patience.at
-  %lock = getelementptr %pool, ptr %p, i32 0, i32 15
-  %work = getelementptr %pool, ptr %p, i32 0, i32 16
-  %done = getelementptr %pool, ptr %p, i32 0, i32 17
+  %lock = getelementptr %pool, ptr %p, i32 0, i32 14
+  %work = getelementptr %pool, ptr %p, i32 0, i32 15
+  %done = getelementptr %pool, ptr %p, i32 0, i32 16
   call i32 @pthread_mutex_init(ptr %lock, ptr null)
   call i32 @pthread_cond_init(ptr %work, ptr null)
   call i32 @pthread_cond_init(ptr %done, ptr null)
   ret void
 }
 
-; Take ranges until there are none, or one failed; a range is one iteration at least.
-define internal void @take(ptr %p) noinline {
+; Deal begin .. extent-1 out to the parts: lengths differ by one at most.
+define internal void @deal(ptr %p, i64 %begin, i64 %extent) {
+entry:
+  %parts.at = getelementptr %pool, ptr %p, i32 0, i32 4
+  %parts = load i64, ptr %parts.at
+  %left = sub i64 %extent, %begin
+  %whole = udiv i64 %left, %parts
+  %more = urem i64 %left, %parts
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %each ]
+  %from = phi i64 [ %begin, %entry ], [ %to, %each ]
+  %longer = icmp ult i64 %n, %more
+  %one = zext i1 %longer to i64
+  %length = add i64 %whole, %one
+  %to = add i64 %from, %length
+  %next.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %n, i32 0
+  %end.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %n, i32 1
+  store atomic i64 %from, ptr %next.at monotonic, align 8
+  store i64 %to, ptr %end.at
+  %n.next = add i64 %n, 1
+  %on = icmp ult i64 %n.next, %parts
+  br i1 %on, label %each, label %over
+over:
+  ret void
+}
+
+; Take ranges of part `own`, then of those behind it and before it, until there are none, or one failed; a range is one
+; iteration at least.
+define internal void @take(ptr %p, i64 %own) noinline {
 entry:
   %fn.at = getelementptr %pool, ptr %p, i32 0, i32 2
   %args.at = getelementptr %pool, ptr %p, i32 0, i32 3
-  %extent.at = getelementptr %pool, ptr %p, i32 0, i32 4
+  %parts.at = getelementptr %pool, ptr %p, i32 0, i32 4
   %shares.at = getelementptr %pool, ptr %p, i32 0, i32 5
-  %next.at = getelementptr %pool, ptr %p, i32 0, i32 8
-  %failed.at = getelementptr %pool, ptr %p, i32 0, i32 9
+  %failed.at = getelementptr %pool, ptr %p, i32 0, i32 8
   %fn = load ptr, ptr %fn.at
   %args = load ptr, ptr %args.at
-  %extent = load i64, ptr %extent.at
+  %parts = load i64, ptr %parts.at
   %shares = load i64, ptr %shares.at
+  br label %part
+part:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %empty ]
+  %place = add i64 %own, %n
+  %at = urem i64 %place, %parts
+  %next.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %at, i32 0
+  %end.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %at, i32 1
+  %last = load i64, ptr %end.at
   br label %look
 look:
   %failed = load atomic i32, ptr %failed.at monotonic, align 4
   %begin = load atomic i64, ptr %next.at monotonic, align 8
-  %left = sub i64 %extent, %begin
+  %left = sub i64 %last, %begin
   %some = icmp sgt i64 %left, 0
   %well = icmp eq i32 %failed, 0
-  %on = and i1 %some, %well
-  br i1 %on, label %choose, label %over
+  br i1 %well, label %try, label %over
+try:
+  br i1 %some, label %choose, label %empty
 choose:
-  %part = udiv i64 %left, %shares
-  %none = icmp eq i64 %part, 0
-  %count = select i1 %none, i64 1, i64 %part
+  %range = udiv i64 %left, %shares
+  %none = icmp eq i64 %range, 0
+  %count = select i1 %none, i64 1, i64 %range
   %end = add i64 %begin, %count
   %swap = cmpxchg ptr %next.at, i64 %begin, i64 %end monotonic monotonic
   %mine = extractvalue { i64, i1 } %swap, 1
@@ -94,6 +139,10 @@ run:
 fail:
   store atomic i32 %code, ptr %failed.at monotonic, align 4
   br label %over
+empty:
+  %n.next = add i64 %n, 1
+  %on = icmp ult i64 %n.next, %parts
+  br i1 %on, label %part, label %over
 over:
   ret void
 }
@@ -101,19 +150,26 @@ over:
 ; Wake a sleeper or two, if there is work for them; who wakes does the same.
 define internal void @wake(ptr %p) noinline {
 entry:
-  %extent.at = getelementptr %pool, ptr %p, i32 0, i32 4
-  %next.at = getelementptr %pool, ptr %p, i32 0, i32 8
-  %asleep.at = getelementptr %pool, ptr %p, i32 0, i32 11
-  %lock = getelementptr %pool, ptr %p, i32 0, i32 15
-  %work = getelementptr %pool, ptr %p, i32 0, i32 16
+  %parts.at = getelementptr %pool, ptr %p, i32 0, i32 4
+  %asleep.at = getelementptr %pool, ptr %p, i32 0, i32 10
+  %lock = getelementptr %pool, ptr %p, i32 0, i32 14
+  %work = getelementptr %pool, ptr %p, i32 0, i32 15
+  %parts = load i64, ptr %parts.at
   %asleep = load atomic i32, ptr %asleep.at seq_cst, align 4
   %any = icmp sgt i32 %asleep, 0
-  br i1 %any, label %left, label %over
-left:
-  %extent = load i64, ptr %extent.at
+  br i1 %any, label %part, label %over
+part:
+  %n = phi i64 [ 0, %entry ], [ %n.next, %empty ]
+  %next.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %n, i32 0
+  %end.at = getelementptr %pool, ptr %p, i32 0, i32 17, i64 %n, i32 1
   %next = load atomic i64, ptr %next.at monotonic, align 8
-  %some = icmp slt i64 %next, %extent
-  br i1 %some, label %signal, label %over
+  %end = load i64, ptr %end.at
+  %some = icmp slt i64 %next, %end
+  br i1 %some, label %signal, label %empty
+empty:
+  %n.next = add i64 %n, 1
+  %on = icmp ult i64 %n.next, %parts
+  br i1 %on, label %part, label %over
 signal:
   call i32 @pthread_mutex_lock(ptr %lock)
   call i32 @pthread_cond_signal(ptr %work)
@@ -124,17 +180,17 @@ over:
   ret void
 }
 
-; A worker's life.
-define void @serve(ptr %p) {
+; The life of the worker whose part is `own`.
+define void @serve(ptr %p, i64 %own) {
 entry:
   %patience.at = getelementptr %pool, ptr %p, i32 0, i32 6
   %patience = load i64, ptr %patience.at
   %state.at = getelementptr %pool, ptr %p, i32 0, i32 0
-  %asleep.at = getelementptr %pool, ptr %p, i32 0, i32 11
-  %waits.at = getelementptr %pool, ptr %p, i32 0, i32 12
-  %lock = getelementptr %pool, ptr %p, i32 0, i32 15
-  %work = getelementptr %pool, ptr %p, i32 0, i32 16
-  %done = getelementptr %pool, ptr %p, i32 0, i32 17
+  %asleep.at = getelementptr %pool, ptr %p, i32 0, i32 10
+  %waits.at = getelementptr %pool, ptr %p, i32 0, i32 11
+  %lock = getelementptr %pool, ptr %p, i32 0, i32 14
+  %work = getelementptr %pool, ptr %p, i32 0, i32 15
+  %done = getelementptr %pool, ptr %p, i32 0, i32 16
   br label %look
 look:
   %seen = phi i64 [ 0, %entry ], [ %seen, %pause ], [ %seen, %missed ], [ %seen, %awake ], [ %number, %leave ]
@@ -155,7 +211,7 @@ missed:
   br label %look
 help:
   call void @wake(ptr %p)
-  call void @take(ptr %p)
+  call void @take(ptr %p, i64 %own)
   %before = atomicrmw sub ptr %state.at, i64 1 seq_cst
   %others.bits = and i64 %before, 2147483647
   %last = icmp eq i64 %others.bits, 1
@@ -207,15 +263,16 @@ entry:
   %state.at = getelementptr %pool, ptr %p, i32 0, i32 0
   %fn.at = getelementptr %pool, ptr %p, i32 0, i32 2
   %args.at = getelementptr %pool, ptr %p, i32 0, i32 3
-  %extent.at = getelementptr %pool, ptr %p, i32 0, i32 4
+  %parts.at = getelementptr %pool, ptr %p, i32 0, i32 4
   %shares.at = getelementptr %pool, ptr %p, i32 0, i32 5
+  %parts = load i64, ptr %parts.at
   %shares = load i64, ptr %shares.at
-  %next.at = getelementptr %pool, ptr %p, i32 0, i32 8
-  %failed.at = getelementptr %pool, ptr %p, i32 0, i32 9
-  %waits.at = getelementptr %pool, ptr %p, i32 0, i32 12
-  %called.at = getelementptr %pool, ptr %p, i32 0, i32 13
-  %lock = getelementptr %pool, ptr %p, i32 0, i32 15
-  %done = getelementptr %pool, ptr %p, i32 0, i32 17
+  %ranges = mul i64 %parts, %shares
+  %failed.at = getelementptr %pool, ptr %p, i32 0, i32 8
+  %waits.at = getelementptr %pool, ptr %p, i32 0, i32 11
+  %called.at = getelementptr %pool, ptr %p, i32 0, i32 12
+  %lock = getelementptr %pool, ptr %p, i32 0, i32 14
+  %done = getelementptr %pool, ptr %p, i32 0, i32 16
   br label %ask
 ask:
   %begin = phi i64 [ 0, %entry ], [ %end, %alone ]
@@ -229,7 +286,7 @@ try:
   %first = extractvalue { i32, i1 } %swap, 1
   br i1 %first, label %lead, label %alone
 alone:
-  %part = udiv i64 %left, %shares
+  %part = udiv i64 %left, %ranges
   %none = icmp eq i64 %part, 0
   %count = select i1 %none, i64 1, i64 %part
   %end = add i64 %begin, %count
@@ -241,8 +298,7 @@ fail:
 lead:
   store ptr %fn, ptr %fn.at
   store ptr %args, ptr %args.at
-  store i64 %extent, ptr %extent.at
-  store atomic i64 %begin, ptr %next.at monotonic, align 8
+  call void @deal(ptr %p, i64 %begin, i64 %extent)
   store atomic i32 0, ptr %failed.at monotonic, align 4
   %state = load atomic i64, ptr %state.at monotonic, align 8
   %number = lshr i64 %state, 32
@@ -251,7 +307,7 @@ lead:
   %open = or i64 %word, 2147483648
   store atomic i64 %open, ptr %state.at seq_cst, align 8
   call void @wake(ptr %p)
-  call void @take(ptr %p)
+  call void @take(ptr %p, i64 0)
   %closed = atomicrmw and ptr %state.at, i64 -2147483649 seq_cst
   br label %look
 look:

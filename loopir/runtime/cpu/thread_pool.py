@@ -17,7 +17,7 @@ from typing import Any
 from loopir.runtime.llvm_jit import Library
 
 SHARES = 2
-"""A range is what is left of a loop, by so many times the threads: the last ones are short."""
+"""A range is so great a share of what is left of a thread's part of a loop: the last ones are short."""
 PATIENCE = 2000
 """How often who waits looks before it sleeps: some 30 us, and as often again, giving way to others, some 500 us."""
 CACHE_LINE = 64
@@ -58,9 +58,9 @@ class Native:
         here = platform.machine() in X86
         self.library = Library("\n".join(x for x in lines if here or "llvm.x86" not in x))
         word, address = ctypes.c_int64, ctypes.c_void_p
-        self.size = self.library.bind("size", word)()
-        self.init = self.library.bind("init", None, address, word, word)
-        self.serve = self.library.bind("serve", None, address)
+        self.size = self.library.bind("size", word, word)
+        self.init = self.library.bind("init", None, address, word, word, word)
+        self.serve = self.library.bind("serve", None, address, word)
         self.run = self.library.bind("run", ctypes.c_int32, address, address, address, word)
         self.run_at = self.library.address("run")
 
@@ -101,11 +101,12 @@ class Pool:
         code = native()
         with self._lock:
             if not self._address:
-                memory = ctypes.create_string_buffer(code.size + CACHE_LINE)
+                memory = ctypes.create_string_buffer(code.size(self.count) + CACHE_LINE)
                 address = -(-ctypes.addressof(memory) // CACHE_LINE) * CACHE_LINE
-                code.init(address, SHARES * self.count, PATIENCE)
-                for _ in range(self.count - 1):
-                    thread = threading.Thread(target=_serve, args=(code, memory, address), name="loopir", daemon=True)
+                code.init(address, self.count, SHARES, PATIENCE)
+                for part in range(1, self.count):
+                    args = (code, memory, address, part)
+                    thread = threading.Thread(target=_serve, args=args, name="loopir", daemon=True)
                     try:
                         thread.start()
                     except RuntimeError:
@@ -122,9 +123,9 @@ class Pool:
         return native().run(self.ready(), fn, args, extent)
 
 
-def _serve(code: Native, memory: Any, address: int) -> None:
+def _serve(code: Native, memory: Any, address: int, part: int) -> None:
     """A thread's life; while it lasts, so do its code and its memory."""
-    code.serve(address)
+    code.serve(address, part)
 
 
 _pools: dict[int, Pool] = {}
