@@ -141,6 +141,8 @@ class Cpu:
     line: int = 64
     start: float = 4.0e-6
     """Seconds that it takes to give work to all cores."""
+    restart: float = 3.0e-6
+    """The same soon after other work, while the threads of all cores still look for some."""
     memory: float = 4.0e10
     """Bytes a second from memory to all cores together."""
     vector_ops: float = 2.0

@@ -124,7 +124,8 @@ def _nest_cost(
     seconds = longest + (1.0 - cpu.overlap) * (sum(parts) - longest)
     starts = max(_parallel_starts(m) for m in group) if threads > 1 else 0.0
     labels = frozenset(m.place.stmt.label for m in group)
-    return NestCost(labels, seconds + cpu.start * starts, levels[-1], longest)
+    started = cpu.start * min(starts, 1.0) + cpu.restart * max(starts - 1.0, 0.0)
+    return NestCost(labels, seconds + started, levels[-1], longest)
 
 
 def _parallel_starts(m: SizedStatement) -> float:

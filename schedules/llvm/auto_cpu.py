@@ -33,7 +33,7 @@ from .column_reduction import across, columns
 from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
-from .inner_loops import LONG, column_of, column_sums, inner_vectors
+from .inner_loops import column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
@@ -49,7 +49,7 @@ from .row_fusion import rows, windows_in_lanes
 from .shared_rows import shared_rows
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
-from .threads import parallel, parallel_if_legal
+from .threads import parallel, parallel_if_legal, worth_sharing
 
 SHORT_LOOP = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""
@@ -110,7 +110,9 @@ def _several_on_threads(s: lp.Schedule) -> lp.Schedule:
         loops = [s.loops(stage) for stage in nest.stages]
         if len(loops) < 2 or not loops[0] or any(s.loop(x).kind == "parallel" for found in loops for x in found):
             continue
-        if any((iterations(s, found) or LONG) >= LONG for found in loops):
+        start = lp.local_cpu().start
+        parts = zip(nest.stages, loops, strict=True)
+        if any(iterations(s, found) is None or worth_sharing(s, stage, found, start) for stage, found in parts):
             s = parallel_if_legal(s, nest.stages[0], loops[0][0])
     return s
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, in_lanes, iterations
+from ..common.nest_queries import extent, if_legal, in_lanes, is_serial
 from .split_reduction import EXCHANGED, folded, lanes_of, runs_along
+from .threads import worth_sharing
 
-LONG = 1 << 17
-"""Iterations inside an outer loop from which on threads share them: starting them takes a few microseconds."""
 VECTORS = 4
 """Vectors of columns whose sums are in registers."""
 
@@ -94,12 +93,32 @@ def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sched
 
 
 def _shared(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """`s` with an independent loop inside those that carry dependences on threads, if its iterations are many."""
+    """`s` with an independent loop inside those that carry dependences on threads, if its iterations take long."""
     if lp.thread_count() == 1 or stage not in s.stages:
         return s
-    loops = s.loops(stage)
+    loops, restart = s.loops(stage), lp.local_cpu().restart
     for n, loop in enumerate(loops[1:], 1):
-        count = iterations(s, loops[n:], 1)
-        if (extent(s, loop) or 0) > 1 and count is not None and count >= LONG and s.why("parallel", loop) is None:
+        several = (extent(s, loop) or s.longest(stage, loop) or 0) > 1
+        if several and worth_sharing(s, stage, loops[n:], restart) and s.why("parallel", loop) is None:
             return s.parallel(loop)
+    return _chunks_outside(s, stage)
+
+
+def _chunks_outside(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with an inner loop of `stage` cut into chunks, one for each thread and each with all iterations of the loops
+    outside, which carry dependences: threads start once. `s` itself where no chunks are independent."""
+    loops, start = s.loops(stage), lp.local_cpu().start
+    inside = [x for x in s.stages if s.loops(x)[:1] == loops[:1]]
+    if not any(worth_sharing(s, x, s.loops(x), start) for x in inside) or s.why("parallel", loops[0]) is None:
+        return s
+    for n, loop in enumerate(loops[1:], 1):
+        length = extent(s, loop)
+        if not is_serial(s, loop) or length is None:
+            continue
+        chunk = max(c for c in range(1, -(-length // lp.thread_count()) + 1) if length % c == 0)
+        t, (outer, _) = s.split(loop, chunk).with_loops
+        if t.why("reorder", outer, *loops[:n]) is None:
+            t = t.reorder(outer, *loops[:n])
+            if t.why("parallel", outer) is None:
+                return t.parallel(outer)
     return s

@@ -91,3 +91,47 @@ def shuffles(n: "size", x: "float32[n, 2, 256]"):
     t.build("llvm")(ours)
     s.build("interpret")(plain)
     np.testing.assert_array_equal(ours, plain)
+
+
+@pytest.mark.parametrize(("rows", "shared"), [(256, True), (16, False)])
+def test_sweeps_inside_of_a_loop_in_time_are_shared_by_threads_where_they_take_longer_than_a_start(
+    rows: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPIR_NUM_THREADS", "2")
+    s = cpu(
+        lp.Schedule(
+            lp.parse(f"""
+def sweeps(a: "inout float64[{rows}, 514]", b: "inout float64[{rows}, 514]"):
+    for t in range(3):
+        for i in range({rows - 2}):
+            for j in range(512):
+                b[i + 1, j + 1] = a[i, j + 1] + a[i + 2, j + 1] + a[i + 1, j]
+        for k in range({rows - 2}):
+            for l in range(512):
+                a[k + 1, l + 1] = b[k, l + 1] + b[k + 2, l + 1] + b[k + 1, l]
+""")
+        )
+    )
+    assert {s.loop(s.loops(x)[1]).kind == "parallel" for x in s.stages} == {shared}
+
+
+def test_threads_take_columns_where_rows_depend_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPIR_NUM_THREADS", "2")
+    text = """
+def substitute(L: "float64[{n}, {n}]", B: "inout float64[{n}, {m}]"):
+    for i in range({n}):
+        for k in range(i):
+            for j in range({m}):
+                B[i, j] -= L[i, k] * B[k, j]
+"""
+    large, small = (lp.Schedule(lp.parse(text.format(n=n, m=m))) for n, m in ((96, 256), (9, 16)))
+    t = cpu(large)
+    assert t.loop(t.loops("B")[0]).kind == "parallel"
+    assert not any(cpu(small).loop(x).kind == "parallel" for x in cpu(small).loops())
+    rng = np.random.default_rng(0)
+    low, ours = np.eye(96)[rng.integers(0, 96, 96)], rng.integers(-9, 9, (96, 256)).astype(np.float64)
+    exact = ours.copy()
+    for i in range(96):
+        exact[i] -= low[i, :i] @ exact[:i]
+    t.build("llvm", threads=2)(low, ours)
+    np.testing.assert_array_equal(ours, exact)
