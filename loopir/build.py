@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from loopir.interp.interpret import interpret
 from loopir.interp.size_equations import size_equation
 from loopir.interp.watch import Watch, Watcher, Write
 from loopir.ir.grammar import Arg, Func, Kernel as KernelNode, Loop, Stmt
+from loopir.ir.ops import REGISTRY
 from loopir.ir.printer import text
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import map_body, map_stmts
@@ -340,7 +341,7 @@ def _require_debugged(func: Func, target: str, checks: bool, watch: Watching) ->
 
 def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None, checks: bool) -> Kernel:
     jit = _backend("loopir.runtime.llvm_jit")
-    module = _backend("loopir.codegen.llvm.emit").emit(lowered, fma=fma)
+    module = _backend("loopir.codegen.llvm.emit").emit(lowered, fma=fma, vector_functions=_vector_functions())
     library = jit.Library(module.source, left=module.left)
 
     def spell(n: int, kernel: KernelNode) -> list[str]:
@@ -360,6 +361,19 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None, checks: boo
     return Kernel(_signature(func), host, runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source, exporter=partial(_exportable, func, plain, fma),
                   profiler=partial(_cpu_profile, func, lowered, shared.count))  # fmt: skip
+
+
+@cache
+def _vector_functions() -> frozenset[str]:
+    """The symbols of the functions of vectors that kernels of this process may call; what is exported calls none."""
+    jit, names = _backend("loopir.runtime.llvm_jit"), _backend("loopir.codegen.llvm.vector_functions")
+    called = [fn for fn in REGISTRY.values() if fn.llvm.get("float", "").startswith("vector-call ")]
+    return frozenset(
+        symbol
+        for fn in called
+        for size, symbol in names.vector_symbols(fn.llvm["float"].partition(" ")[2], fn.arity)
+        if jit.has_vector_function(size, symbol)
+    )
 
 
 def _cpu_profile(func: Func, lowered: Func, threads: int, sizes: Mapping[str, int], recording: Recording) -> Profile:

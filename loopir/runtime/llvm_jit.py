@@ -30,6 +30,8 @@ can build: between two calls LLVM's state is whole. A fork waits for it: no chil
 """
 at_fork(_lock)
 T = TypeVar("T")
+VECTOR_LIBRARY = "libmvec.so.1"
+"""Of the GNU C library on x86-64."""
 _ready = False
 
 
@@ -65,6 +67,20 @@ def cpu_features() -> frozenset[str]:
     if "amx-tile" in found and not permitted():
         return frozenset(name for name in found if not name.startswith("amx-"))
     return found
+
+
+@lru_cache(maxsize=1)
+def vector_library() -> Any:
+    """The C library's functions of vectors, whose symbols kernels may call from now on; None where there is none."""
+    with suppress(OSError, RuntimeError), _lock:
+        llvm.load_library_permanently(VECTOR_LIBRARY)
+        return ctypes.CDLL(VECTOR_LIBRARY)
+    return None
+
+
+def has_vector_function(size: int, symbol: str) -> bool:
+    """Whether kernels may call `symbol`, a function of vectors of so many bytes."""
+    return size <= vector_unit()[0] and hasattr(vector_library(), symbol)
 
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -71,10 +71,13 @@ class LlvmModule:
 
 
 @deep(LowerError)
-def emit(func: Func, *, fma: bool = True) -> LlvmModule:
-    """Emit the LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be fused and rounded once."""
+def emit(func: Func, *, fma: bool = True, vector_functions: frozenset[str] = frozenset()) -> LlvmModule:
+    """Emit the LLVM IR of every kernel in `func`; with `fma`, a product and a sum may be fused and rounded once.
+
+    It calls no functions of vectors but `vector_functions`, by their symbols.
+    """
     index_bounds(func)
-    module = Module()
+    module = Module(vector_functions=vector_functions)
     emitters = [_Emitter(module, k, fma) for k in kernels_of(func)]
     kernels = tuple(e.kernel() for e in emitters)
     left = any(e.values.left.anything for e in emitters)

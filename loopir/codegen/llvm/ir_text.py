@@ -232,6 +232,8 @@ class Module:
     """A module: functions, declarations, and metadata."""
 
     functions: list[Function] = field(default_factory=list[Function])
+    vector_functions: frozenset[str] = frozenset()
+    """The symbols of functions of vectors that it may call."""
     callees: dict[str, tuple[Callee, str]] = field(default_factory=dict[str, tuple[Callee, str]])
     notes: list[str] = field(default_factory=list[str])
 

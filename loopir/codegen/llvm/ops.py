@@ -32,6 +32,7 @@ from loopir.codegen.llvm.ir_text import (
     vector,
     zero,
 )
+from loopir.codegen.llvm.vector_functions import vector_symbol
 from loopir.errors import LowerError
 from loopir.ir.dtypes import DType, bfloat16, bool_, float8_e4m3fn, float8_e5m2, float16, float32
 
@@ -265,8 +266,9 @@ def spell(b: Builder, spelling: str, args: Sequence[Operand], t: DType, flags: s
         return _BIT_OPERATIONS[how](b, first, last, spelling)
     if how == "apart":
         return _called_apart(b, rest, first)
-    if how == "call":
-        return _scalar_calls(b, rest + ("f" if t == float32 else ""), args)
+    if how in ("call", "vector-call"):
+        call = _scalar_calls if how == "call" else _vector_calls
+        return call(b, rest + ("f" if t == float32 else ""), args)
     if how == "same":
         return first
     if how == "not":
@@ -401,6 +403,19 @@ _BIT_OPERATIONS: dict[str, Callable[[Builder, Operand, Operand, str], Operand]] 
     "parity": _negated, "negated": _negated, "keep": lambda b, x, _, how: _round_digits(b, x, *how.split()[1:]),
 }  # fmt: skip
 """Of the first and the last operand, by the first word of the spelling."""
+
+
+def _vector_calls(b: Builder, label: str, args: Sequence[Operand]) -> Operand:
+    """A library function of whole vectors, or of their halves, where the module may call one; else lane by lane."""
+    kind = args[0].type
+    symbol = vector_symbol(label, kind.count, 8 if kind.scalar is DOUBLE else 4, len(args))
+    if symbol in b.module.vector_functions:
+        return b.call(b.module.declared(symbol, kind, [kind] * len(args)), args)
+    half, odd = divmod(kind.count, 2)
+    if odd or half < 2 or not b.module.vector_functions:
+        return _scalar_calls(b, label, args)
+    low, high = (_vector_calls(b, label, [b.shuffled(a, range(n, n + half)) for a in args]) for n in (0, half))
+    return b.joined(low, high)
 
 
 def _scalar_calls(b: Builder, label: str, args: Sequence[Operand]) -> Operand:

@@ -242,12 +242,13 @@ pow_ = _function("pow", np.float_power, arity=2, ulp=8, work=45, expand=expand.p
 
 
 def _library(name: str, fn: Callable[..., Any], *, ulp: float, work: int, doc: str, arity: int = 1) -> Intrinsic:
-    """A function that the library of each target has; on a CPU it is called lane by lane."""
-    return _function(name, fn, arity=arity, ulp=ulp, work=work, llvm=f"call {name}", doc=doc)
+    """A function that the library of each target has; on a CPU it is called on vectors where the C library has such
+    functions, of which it says that they are within 4 ulp, else lane by lane."""
+    return _function(name, fn, arity=arity, ulp=ulp, work=work, llvm=f"vector-call {name}", doc=doc)
 
 
-log1p = _library("log1p", np.log1p, ulp=2, work=24, doc="log(1 + x), exact where x is small; NaN below -1.")
-expm1 = _library("expm1", np.expm1, ulp=2, work=20, doc="exp(x) - 1, exact where x is small.")
+log1p = _library("log1p", np.log1p, ulp=4, work=24, doc="log(1 + x), exact where x is small; NaN below -1.")
+expm1 = _library("expm1", np.expm1, ulp=4, work=20, doc="exp(x) - 1, exact where x is small.")
 tan = _library("tan", np.tan, ulp=4, work=40, doc="The tangent of radians.")
 asin = _library("asin", np.arcsin, ulp=4, work=30, doc="The angle in radians of a sine; NaN beyond -1 and 1.")
 acos = _library("acos", np.arccos, ulp=4, work=30, doc="The angle in radians of a cosine; NaN beyond -1 and 1.")
