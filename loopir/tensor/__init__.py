@@ -4,7 +4,11 @@ from loopir.tensor import (
     called_nests,
     convolutions,
     creation,
+    elementwise,
     functions,
+    grids,
+    linear_algebra,
+    missing_numbers,
     neural_layers,
     numeric,
     products,
@@ -19,8 +23,12 @@ from loopir.tensor import (
 from loopir.tensor.called_nests import *  # noqa: F403
 from loopir.tensor.convolutions import *  # noqa: F403
 from loopir.tensor.creation import *  # noqa: F403
+from loopir.tensor.elementwise import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
+from loopir.tensor.grids import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
+from loopir.tensor.linear_algebra import *  # noqa: F403
+from loopir.tensor.missing_numbers import *  # noqa: F403
 from loopir.tensor.nest import to_func
 from loopir.tensor.neural_layers import *  # noqa: F403
 from loopir.tensor.numeric import *  # noqa: F403
@@ -46,6 +54,10 @@ __all__ = [
     *convolutions.__all__,
     *creation.__all__,
     *functions.__all__,
+    *missing_numbers.__all__,
+    *linear_algebra.__all__,
+    *grids.__all__,
+    *elementwise.__all__,
     *neural_layers.__all__,
     *numeric.__all__,
     *products.__all__,

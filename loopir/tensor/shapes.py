@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from loopir.arith.simplify import simplify
 from loopir.errors import ExprError
-from loopir.ir.grammar import Cmp, Const, Index, Int, Select
+from loopir.ir.grammar import Cmp, Const, Index, Int, Select, maximum, minimum
 from loopir.tensor.core import as_expr, stage_reduction
 from loopir.tensor.functions import axis_of, concatenate
-from loopir.tensor.index import IndexExpr, at_least, same
+from loopir.tensor.index import IndexExpr, at_least, context, same
 from loopir.tensor.tensor import Tensor
 
 __all__ = [
@@ -130,24 +131,20 @@ def ravel(x: Tensor) -> Tensor:
 
 
 def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements of `x` whose index in `axis2` is that in `axis1` plus `offset`, as the last dimension.
-
-    Both sizes are numbers.
-    """
+    """The elements of `x` whose index in `axis2` is that in `axis1` plus `offset`, as the last dimension."""
     e = as_expr(Tensor, x, None)
     a, b = (axis_of("diagonal", n, e, e.ndim) for n in (axis1, axis2))
     if a == b:
         raise ExprError(f"diagonal of {e.described()} along axes {axis1} and {axis2}; two different ones have one")
-    rows, columns = (_known("diagonal", e, d) for d in (a, b))
     first = max(0, -offset)
-    length = max(0, min(rows - first, columns - first - offset))
+    length = maximum(minimum(e.dims[a] - first, e.dims[b] - (first + offset)), Int(0))
     kept = [d for d in range(e.ndim) if d not in (a, b)]
 
     def at(ix: tuple[Index, ...]) -> Any:
         place = {a: ix[-1] + first, b: ix[-1] + first + offset, **dict(zip(kept, ix[:-1], strict=True))}
         return e.at(tuple(place[d] for d in range(e.ndim)))
 
-    return e.like((*(e.dims[d] for d in kept), Int(length)), e.dtype, at)
+    return e.like((*(e.dims[d] for d in kept), simplify(length, context(e.symbols))), e.dtype, at)
 
 
 def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
@@ -210,10 +207,3 @@ def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
         return e.at(tuple(i % d if n > 1 else i for i, d, n in zip(ix, e.dims, times, strict=True)))
 
     return e.like(shape, e.dtype, at)
-
-
-def _known(what: str, e: Tensor, d: int) -> int:
-    size = e.dims[d]
-    if not isinstance(size, Int):
-        raise ExprError(f"{what} along axis {d} of {e.described()}, whose size is known at the call alone")
-    return size.value
