@@ -7,14 +7,15 @@ are inlined. All are ordinary steps, taken where they are legal, before any nest
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, permutations
+from typing import Any
 
 import loopir as lp
 
 from .common.fusion import index_stages_inlined
 from .common.nest_queries import readers, written_by
 from .common.operands import NARROW, fuse_product_loops, multiplied
-from .common.view_loops import is_number, over_products
+from .common.view_loops import are_quotient_and_remainder, over_products
 from .plan import Trace, flat
 
 MOST_NESTS = 40
@@ -108,7 +109,7 @@ def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:
     return s
 
 
-def _pair(at: tuple[str, ...]) -> tuple[int, int] | None:
+def _pair(at: tuple[Any, ...]) -> tuple[int, int] | None:
     """The dimensions of an element that are the quotient and the remainder of one loop."""
-    places = ((outer, inner) for outer, x in enumerate(at) for inner, y in enumerate(at) if is_number(x, y))
-    return next(places, None)
+    pairs = permutations(range(len(at)), 2)
+    return next((x for x in pairs if are_quotient_and_remainder(*(at[d] for d in x))), None)

@@ -7,7 +7,6 @@ it is: they are copied into panels that the inner loops run along.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,9 +146,9 @@ def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at:
     return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
 
 
-def _parted(subscripts: tuple[str, ...], loops: Sequence[str]) -> bool:
+def _parted(subscripts: tuple[Any, ...], loops: Sequence[str]) -> bool:
     """Whether one of `subscripts` is counted by several of `loops`."""
-    return any(sum(x in re.findall(r"\w+", d) for x in loops) > 1 for d in subscripts)
+    return any(len(d.variables.intersection(loops)) > 1 for d in subscripts)
 
 
 def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:

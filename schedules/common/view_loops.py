@@ -6,7 +6,6 @@ Loops that a stage reads as one, `x[i * 64 + j]`, become one; a loop that is rea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,11 +13,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import argument_names, extent, fused, if_legal
-
-_TERM = re.compile(r"^(\w+)(?: \* (\d+))?$")
-_PART = re.compile(r"^(\w+) (//|%) (\d+)$")
-_DIGIT = re.compile(r"^(\w+)(?: // (\d+))?(?: % (\d+))?$")
+from .nest_queries import argument_names, extent, fused, if_legal, reads_of
 
 
 @lp.composite
@@ -38,11 +33,8 @@ def split_groups(s: lp.Schedule, stage: str, buffers: Collection[str]) -> lp.Sch
     """`s` with loops of `stage` split by whose quotient it finds elements of `buffers`: into groups, and in a group."""
     for t in [x for x in s.accesses(stage) if not x.write and x.buffer in buffers]:
         for d in t.subscripts:
-            found = _PART.match(d)
-            if found is None or found[2] != "//" or found[1] not in s.loops(stage):
-                continue
-            if s.why("split", found[1], int(found[3]), tail="exact") is None:
-                s = s.split(found[1], int(found[3]), tail="exact")
+            if d.digit is not None and d.digit.is_quotient and d.digit.loop in s.loops(stage):
+                s = if_legal(s, "split", d.digit.loop, d.digit.weight, tail="exact")
     return s
 
 
@@ -81,16 +73,16 @@ def fuse_viewed_dims(s: lp.Schedule, stage: str, stored: bool = False) -> lp.Sch
     given = argument_names(s)
     for t in s.accesses(stage):
         dims = () if t.write is not stored or t.buffer in given else t.subscripts
-        pairs = [n for n, pair in enumerate(pairwise(dims)) if is_number(*pair)]
+        pairs = [n for n, pair in enumerate(pairwise(dims)) if are_quotient_and_remainder(*pair)]
         for n in reversed(pairs):
             s = if_legal(s, "fuse_dims", t.buffer, n)
     return s
 
 
-def is_number(first: str, second: str) -> bool:
-    """Whether two indices are the quotient and the remainder of one loop."""
-    quotient, rest = _PART.match(first), _PART.match(second)
-    return bool(quotient and rest and quotient[2] == "//" and rest.groups() == (quotient[1], "%", quotient[3]))
+def are_quotient_and_remainder(first: Any, second: Any) -> bool:
+    """Whether two subscripts are the quotient and the remainder of one loop by one number."""
+    quotient, rest = first.digit, second.digit
+    return quotient is not None and quotient.base is None and rest == (quotient.loop, 1, quotient.weight)
 
 
 def contiguous_pair(s: lp.Schedule, stage: str, may_be_one: Callable[[str, str], bool]) -> tuple[str, str] | None:
@@ -108,9 +100,9 @@ def _neighbours_read_as_one(s: lp.Schedule, stage: str) -> tuple[str, str] | Non
     other, or of which the outer one runs once and finds nothing."""
     reads = [(t, t.subscripts) for t in s.accesses(stage) if not t.write]
     for outer, inner in pairwise(s.loops(stage)):
-        named = [(t, [d for d in dims if re.search(rf"\b({outer}|{inner})\b", d)]) for t, dims in reads]
+        named = [(t, [d for d in dims if {outer, inner} & d.variables]) for t, dims in reads]
         named = [(t, dims) for t, dims in named if dims]
-        added = extent(s, outer) == 1 and not any(re.search(rf"\b{outer}\b", d) for _, dims in named for d in dims)
+        added = extent(s, outer) == 1 and not any(outer in d.variables for _, dims in named for d in dims)
         found = [all(_as_one(s, d, outer, inner) for d in dims) for _, dims in named]
         as_one = any(found) and all(x or _goes_on(s, t, outer, inner) for x, (t, _) in zip(found, named, strict=True))
         if (added or as_one) and s.why("fuse", outer, inner) is None:
@@ -125,13 +117,9 @@ def _goes_on(s: lp.Schedule, touch: Any, outer: str, inner: str) -> bool:
     return size is not None and across is not None and along is not None and bool(across == size * along)
 
 
-def _as_one(s: lp.Schedule, index: str, outer: str, inner: str) -> bool:
+def _as_one(s: lp.Schedule, index: Any, outer: str, inner: str) -> bool:
     """Whether `index` holds `outer` and `inner` as one loop, whatever is added to it."""
-    found = [_TERM.match(x) for x in index.split(" + ")]
-    if not all(found):
-        return False
-    factors = {x[1]: int(x[2] or 1) for x in found if x is not None}
-    size = extent(s, inner)
+    factors, size = index.multiples, extent(s, inner)
     return size is not None and inner in factors and factors.get(outer) == size * factors[inner]
 
 
@@ -141,7 +129,7 @@ def is_viewed(s: lp.Schedule, touch: Any) -> bool:
     dims = touch.subscripts
     loops = list(touch.strides)
     pairs = [(a, b) for a in loops for b in loops if a != b]
-    return any(" // " in d or " % " in d or any(_as_one(s, d, a, b) for a, b in pairs) for d in dims)
+    return any(d.divides or any(_as_one(s, d, a, b) for a, b in pairs) for d in dims)
 
 
 def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule | None]) -> lp.Schedule | None:
@@ -156,8 +144,8 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
     Digits are quotients and remainders that make up the loop: `x[i // 6, i // 2 % 3, i % 2]` has three of `i`.
     """
     for t in s.accesses(stage):
-        found = [] if t.write else [_digit(s, stage, d) for d in t.subscripts]
-        digits = [d for d in found if d is not None]
+        found = [] if t.write else [d.digit for d in t.subscripts]
+        digits = [d for d in found if d is not None and d.loop in s.loops(stage)]
         if len(digits) < len(found):
             continue
         made, names = s, dict[tuple[str, int], str]()
@@ -176,14 +164,6 @@ def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:
     return s
 
 
-def _digit(s: lp.Schedule, stage: str, index: str) -> tuple[str, int, int | None] | None:
-    """The loop that `index` is a digit of, its weight, and how many values it has, if a remainder says so."""
-    found = _DIGIT.match(index)
-    if found is None or found[1] not in s.loops(stage):
-        return None
-    return found[1], int(found[2] or 1), int(found[3]) if found[3] else None
-
-
 def _weights(s: lp.Schedule, loop: str, digits: Sequence[tuple[int, int | None]]) -> list[int]:
     """The weights of `digits`, the highest first, if these are all digits of `loop`, each once; else those of one."""
     size, weights = extent(s, loop), sorted((weight for weight, _ in digits), reverse=True)
@@ -200,7 +180,7 @@ def over_folds(s: lp.Schedule) -> lp.Schedule:
     it by quotients and remainders: in the order in which the fold went."""
     folded = {t.buffer for x in s.stages if s.reduced(x) for t in s.accesses(x) if t.write}
     for stage in (x for x in s.stages if not s.reduced(x)):
-        if any(not t.write and t.buffer in folded and re.search(" (//|%) ", t.text) for t in s.accesses(stage)):
+        if any(t.buffer in folded and any(d.divides for d in t.subscripts) for t in reads_of(s, stage)):
             s = split_view(s, stage)
     return s
 
@@ -213,7 +193,7 @@ def over_products(s: lp.Schedule) -> lp.Schedule:
     """
     for stage in (x for x in s.stages if not s.reduced(x)):
         for t in [t for t in s.accesses(stage) if not t.write and _made_by_product(s, t.buffer)]:
-            s = split_view(s, stage) if " // " in t.text else join_view(s, stage, t.buffer)
+            s = split_view(s, stage) if any(d.divides for d in t.subscripts) else join_view(s, stage, t.buffer)
     return s
 
 
@@ -246,13 +226,14 @@ def join_view(s: lp.Schedule, stage: str, buffer: str) -> lp.Schedule:
     return s
 
 
-def _counting_loops(s: lp.Schedule, index: str) -> list[str] | None:
+def _counting_loops(s: lp.Schedule, index: Any) -> list[str] | None:
     """The loops of which `index` is the number, each a digit, the first one first; None if it is no such number."""
-    found = [_TERM.match(x) for x in index.split(" + ")]
-    terms = sorted(((int(x[2] or 1), x[1]) for x in found if x is not None), reverse=True)
+    if index.constant or not index.multiples:
+        return None
+    terms = sorted(((factor, loop) for loop, factor in index.multiples.items()), reverse=True)
     weight = 1
     for factor, loop in reversed(terms):
         if factor != weight or loop not in s.loops() or (size := extent(s, loop)) is None:
             return [loop] if index == loop and loop in s.loops() else None
         weight *= size
-    return [loop for _, loop in terms] if len(terms) == len(found) else None
+    return [loop for _, loop in terms]

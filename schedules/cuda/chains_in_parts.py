@@ -9,14 +9,13 @@ operands, as heads that read the same keys do, are rows of one product, so that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, readers, result_of
+from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, readers, reads_of, result_of
 from ..common.product_chains import Chain, factored, require_chain, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
@@ -35,7 +34,6 @@ PROCESSOR_BLOCKS = 6
 """Blocks for each processor, about."""
 FOLDING = 8
 """Threads that fold the partial results of an element together, at most; and how many of these each has at least."""
-_QUOTIENT = re.compile(r"^(\w+) // (\d+)$")
 
 
 @lp.composite
@@ -81,7 +79,7 @@ def _columns_of_part(s: lp.Schedule, c: Chain, keys: int) -> int:
     count, batch = extent(s, c.first.column), iterations(s, c.first.batch)
     if count is None or batch is None:
         return USUAL_PART
-    shared = prod(int(size) for _, size in _quotients(s, c.first.stage, c.first.right.buffer))
+    shared = prod(size for _, size in _quotients(s, c.first.stage, c.first.right.buffer))
     parts = max(2, PROCESSOR_BLOCKS * lp.machine().processors * shared // batch)
     blocks = min(max(LEAST_BLOCKS, -(-count // (parts * keys))), MOST_COLUMNS // keys, max(1, count // (2 * keys)))
     whole = next((n for n in range(blocks, blocks // 2, -1) if count % (n * keys) == 0), blocks)
@@ -134,10 +132,10 @@ def _with_partials_stored(s: lp.Schedule, stage: str, parts: Sequence[str]) -> t
     return s, copy
 
 
-def _quotients(s: lp.Schedule, stage: str, buffer: str) -> list[tuple[str, str]]:
+def _quotients(s: lp.Schedule, stage: str, buffer: str) -> list[tuple[str, int]]:
     """The loops by whose quotients `stage` finds elements of `buffer`, each with the divisor."""
-    found = [_QUOTIENT.match(d) for t in s.accesses(stage) if t.buffer == buffer and not t.write for d in t.subscripts]
-    return [(x[1], x[2]) for x in found if x is not None]
+    found = [d.digit for t in reads_of(s, stage) if t.buffer == buffer for d in t.subscripts]
+    return [(x.loop, x.weight) for x in found if x is not None and x.is_quotient]
 
 
 def _batches_as_rows(s: lp.Schedule) -> lp.Schedule:
@@ -148,7 +146,7 @@ def _batches_as_rows(s: lp.Schedule) -> lp.Schedule:
         return s
     ((loop, size),) = shared
     for x in dict.fromkeys(_counting_same(s, first, loop).values()):
-        s = s.split(x, int(size), tail="exact")
+        s = s.split(x, size, tail="exact")
     return s.simplify(drop_unit_loops=True)
 
 

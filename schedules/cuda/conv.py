@@ -6,7 +6,6 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -203,25 +202,21 @@ def _channel(s: lp.Schedule, stage: str, p: Product) -> str | None:
     """The longest folded loop that counts a dimension of each operand by itself, and no window with another loop."""
     found: list[set[str]] = []
     for side in (p.left, p.right):
-        names = [_identifiers(d) for d in _dimensions(s, stage, side)]
+        names = [d.variables for d in _dimensions(s, stage, side)]
         found.append({x for x in p.reduced for d in names if x in d and not d & {*side.loops, *p.reduced} - {x}})
     both = [x for x in p.reduced if all(x in own for own in found) and (extent(s, x) or 1) % COPY_VECTOR == 0]
     return max(both, key=lambda x: extent(s, x) or 0, default=None)
 
 
-def _dimensions(s: lp.Schedule, stage: str, side: Side) -> tuple[str, ...]:
-    """The subscripts of an operand's element, as text."""
+def _dimensions(s: lp.Schedule, stage: str, side: Side) -> tuple[Any, ...]:
+    """The subscripts of an operand's element."""
     return next(t.subscripts for t in reads_of(s, stage) if t.buffer == side.buffer)
-
-
-def _identifiers(text: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def _stored_along(s: lp.Schedule, stage: str, side: Side, channel: str) -> tuple[lp.Schedule, str]:
     """An operand stored so that its last dimension is that of the `channel`, and the stage that stores it: the one that
     makes it, if it is made for this product alone, or a copy."""
-    at = next(n for n, d in enumerate(_dimensions(s, stage, side)) if channel in _identifiers(d))
+    at = next(n for n, d in enumerate(_dimensions(s, stage, side)) if channel in d.variables)
     made = next(
         (x for x in filled(s, [stage]) if any(t.write and t.buffer == side.buffer for t in s.accesses(x))), None
     )

@@ -8,7 +8,6 @@ product as they lie. A warpgroup of its own copies blocks of keys and values, ah
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 import loopir as lp
@@ -157,7 +156,7 @@ def _in_whole_tiles(
         (made,) = (t for t in s.accesses(stage) if t.write)
         row = inside(s, stage, block, outer)[0]
         indices = made.subscripts
-        dims = [n for n, d in enumerate(indices) if re.search(rf"\b{row}\b", d) and made.buffer not in results]
+        dims = [n for n, d in enumerate(indices) if row in d.variables and made.buffer not in results]
         if dims and getattr(s.buffer(made.buffer).shape[dims[0]], "value", None) == count:
             s = s.align_dim(made.buffer, dims[0], rows)
         if extent(s, row) == count:

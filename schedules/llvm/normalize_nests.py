@@ -9,8 +9,6 @@ an ordinary step, taken where it is legal.
 
 from __future__ import annotations
 
-import re
-
 import loopir as lp
 
 from ..common.contraction import contraction, separate_operands
@@ -146,7 +144,7 @@ def _rectangle(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _dependent(s: lp.Schedule, stage: str, loop: str) -> int:
     """In how many subscripts of `stage` the loop `loop` stands with others."""
     at = [d for t in s.accesses(stage) for d in t.subscripts]
-    return sum(loop in (names := re.findall(r"[A-Za-z_]\w*", d)) and len({*names}) > 1 for d in at)
+    return sum(loop in d.variables and len(d.variables) > 1 for d in at)
 
 
 def _init(s: lp.Schedule, stage: str) -> object:

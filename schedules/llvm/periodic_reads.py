@@ -6,14 +6,11 @@ read is one element, or lies side by side.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import loopir as lp
 
 from ..common.nest_queries import extent, if_legal
-
-_DIGIT = re.compile(r"\b(\w+)(?: // (\d+))?(?: % (\d+))?(?!\w)")
 
 
 @lp.composite
@@ -36,10 +33,8 @@ def split_periods(s: lp.Schedule, stage: str, *, least: int = 1) -> lp.Schedule:
 def _divisors(s: lp.Schedule, stage: str, loop: str) -> list[int]:
     """The numbers by which subscripts of `stage` divide `loop`, the largest first; none if one divides not the next."""
     touched = [t for t in s.accesses(stage) if t.strides.get(loop, 0) is None]
-    found = [
-        (int(q or 1), int(r or 1)) for t in touched for d in t.subscripts for x, q, r in _DIGIT.findall(d) if x == loop
-    ]
-    numbers = {q for q, _ in found} | {q * r for q, r in found}
+    found = [d for t in touched for x in t.subscripts for d in x.digits if d.loop == loop]
+    numbers = {d.weight for d in found} | {d.weight * (d.base or 1) for d in found}
     whole = extent(s, loop) or 0
     inside = sorted((n for n in numbers if 1 < n < whole), reverse=True)
     return [] if any(x % y for x, y in pairwise((whole, *inside))) else inside

@@ -7,7 +7,6 @@ no whole blocks, or not known, operands are copied with zeros after their ends, 
 from __future__ import annotations
 
 import math
-import re
 
 import loopir as lp
 
@@ -172,7 +171,7 @@ def _batch_first(s: lp.Schedule, stage: str, copy: str, outer: str) -> lp.Schedu
     """`s` with the dimensions of `copy` that loops around `outer` alone count before those of a matrix."""
     read = next(t for t in s.accesses(stage) if t.buffer == copy and not t.write)
     around = set(s.loops(stage)[: s.loops(stage).index(outer)])
-    dims = [set(re.findall(r"[^\W\d]\w*", d)) for d in read.subscripts]
+    dims = [d.variables for d in read.subscripts]
     order = sorted(range(len(dims)), key=lambda n: not dims[n] <= around)
     if order == [*range(len(dims))]:
         return s

@@ -6,8 +6,6 @@ row that is new, into a ring of as many rows as the stages after it reach across
 
 from __future__ import annotations
 
-import re
-
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
@@ -22,8 +20,6 @@ STRIP = 128
 STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
-SHIFTED_ROW = re.compile(r"(.*?)(?: \+ (\d+))?")
-"""A subscript, and what is added to it."""
 ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
 
 
@@ -95,5 +91,5 @@ def _least_ring(s: lp.Schedule, buffer: str) -> int:
 def _reach(s: lp.Schedule, stage: str, buffer: str) -> int:
     """How far apart rows of `buffer` are, at most, that one iteration of `stage` is known to read."""
     rows = {t.subscripts[0] for t in s.accesses(stage) if t.buffer == buffer and not t.write}
-    ends = [(m[1], int(m[2] or 0)) for x in rows if (m := SHIFTED_ROW.fullmatch(x))]
-    return max((b - a for x, a in ends for y, b in ends if x == y), default=0)
+    pairs = ((a, b) for a in rows for b in rows if a.without_constant == b.without_constant)
+    return max((b.constant - a.constant for a, b in pairs), default=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from loopir.analysis.regions.subscripts import Subscript
 from loopir.arith.poly import Poly, to_index
 from loopir.arith.simplify import Context, poly, simplify
 from loopir.arith.simplify_func import context_at
@@ -54,8 +55,8 @@ class StageAccess:
     text: str
     write: bool
     strides: Mapping[str, Index | None] = field(default_factory=dict[str, "Index | None"])
-    subscripts: tuple[str, ...] = ()
-    """The index of each dimension, as text."""
+    subscripts: tuple[Subscript, ...] = ()
+    """The index of each dimension, as text that answers questions about its loops."""
     by: str = ""
     """What is made of the element that is read: the name of the one operation that takes it, converted perhaps."""
 
@@ -165,7 +166,7 @@ def _touch(b: Buffer, at: tuple[Index, ...], write: bool, around: list[str], ctx
     offset = _offset(b, at, ctx)
     told = {v for ix in at for v in free_vars(ix)}
     steps = {v: Int(0) if v not in told else None if offset is None else loop_stride(offset, v) for v in around}
-    return StageAccess(b.name, b.dtype, text(Load(b, at)), write, steps, tuple(map(text, at)))
+    return StageAccess(b.name, b.dtype, text(Load(b, at)), write, steps, tuple(map(Subscript, at)))
 
 
 def _offset(b: Buffer, at: tuple[Index, ...], ctx: Context) -> Poly | None:
