@@ -151,6 +151,23 @@ def _parted(subscripts: tuple[Any, ...], loops: Sequence[str]) -> bool:
     return any(len(d.variables.intersection(loops)) > 1 for d in subscripts)
 
 
+def partial_sums(s: lp.Schedule, stage: str, parts: int, depth: int = 1) -> tuple[lp.Schedule, str]:
+    """The contraction `stage` as the sum of what a new stage folds in `parts` of the reduced loop; and that stage.
+
+    Parts are of one length where they divide the loop in steps of `depth`; else all but the last are whole steps.
+    """
+    c = contraction(s, stage)
+    length = None if c is None else extent(s, c.reduced)
+    if c is None or length is None or (length % parts and depth == 1):
+        raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
+    exact = length % (parts * depth) == 0
+    each = length // parts if exact else -(-length // (parts * depth)) * depth
+    s, (part, _) = s.split(c.reduced, each, tail="exact" if exact else "guard").with_loops
+    s, partial = s.reorder(part, *spatial_loops(s, stage)).rfactor(stage, part).with_stage
+    own = s.loops(stage)
+    return s.reorder(*own[1:], own[0]), partial
+
+
 def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
     """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough."""
     lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]

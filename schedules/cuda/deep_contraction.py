@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import Contraction, contraction
-from ..common.nest_queries import argument_names, extent, one_nest, spatial_loops
+from ..common.contraction import Contraction, contraction, partial_sums
+from ..common.nest_queries import argument_names, extent, one_nest
 from .matmul_simt import matmul_simt
 
 MIN_BLOCKS = 2
@@ -101,11 +101,5 @@ def in_parts(s: lp.Schedule, stage: str, parts: int) -> lp.Schedule:
     not divide the reduced loop.
     """
     c = contraction(s, stage)
-    length = None if c is None else extent(s, c.reduced)
-    filled = c is not None and whole_simt_tiles(s, c)
-    if c is None or length is None or (length % parts and not filled):
-        raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
-    each = -(-length // (parts * SIMT_DEPTH)) * SIMT_DEPTH if length % parts else length // parts
-    s, (part, _) = s.split(c.reduced, each).with_loops
-    free = spatial_loops(s, stage)
-    return s.reorder(part, *free).rfactor(stage, part)
+    ragged = c is not None and whole_simt_tiles(s, c) and (extent(s, c.reduced) or 0) % parts > 0
+    return partial_sums(s, stage, parts, SIMT_DEPTH if ragged else 1)[0]

@@ -10,8 +10,8 @@ from typing import Any
 
 import loopir as lp
 
-from ..common.contraction import contraction
-from ..common.nest_queries import extent, free_loops, one_nest, reader, spatial_loops
+from ..common.contraction import partial_sums
+from ..common.nest_queries import extent, free_loops, one_nest, reader
 from .elementwise import elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
@@ -31,7 +31,7 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
     is none; else all but the last are whole steps, which are filled up. The parts have the type of the sums and the
     shape (parts, rows, columns), and are written and read once.
     """
-    s, partial = _in_parts(s, stage, parts, 1 if warpgroups else options.get("depth", 1))
+    s, partial = partial_sums(s, stage, parts, 1 if warpgroups else options.get("depth", 1))
     s = s.cache_write(partial, "global")
     made = next(x for x in s.stages if x in (partial, *s.last.stages))
     return _sum_of_parts((matmul_wgmma if warpgroups else matmul_mma)(s, made, **options), stage, partial)
@@ -40,23 +40,8 @@ def matmul_split(s: lp.Schedule, stage: str, *, parts: int, warpgroups: bool = T
 @lp.composite
 def matmul_simt_split(s: lp.Schedule, stage: str, *, parts: int, depth: int = 32, **options: Any) -> lp.Schedule:
     """As `matmul_split`, of float32 on the ordinary units: by `matmul_simt`, `depth` steps at a time."""
-    s, partial = _in_parts(s, stage, parts, depth)
+    s, partial = partial_sums(s, stage, parts, depth)
     return _sum_of_parts(matmul_simt(s, partial, depth=depth, **options), stage, partial)
-
-
-def _in_parts(s: lp.Schedule, stage: str, parts: int, depth: int) -> tuple[lp.Schedule, str]:
-    """`stage` as the sum of what a stage of its own folds in parts, whole steps of `depth` but for the last."""
-    c = contraction(s, stage)
-    length = None if c is None else extent(s, c.reduced)
-    if c is None or length is None or (length % parts and depth == 1):
-        raise lp.ScheduleError(f"{stage} is no contraction over a loop that {parts} parts of one length make up")
-    exact = length % (parts * depth) == 0
-    each = length // parts if exact else -(-length // (parts * depth)) * depth
-    s, (part, _) = s.split(c.reduced, each, tail="exact" if exact else "guard").with_loops
-    free = spatial_loops(s, stage)
-    s, partial = s.reorder(part, *free).rfactor(stage, part).with_stage
-    own = s.loops(stage)
-    return s.reorder(*own[1:], own[0]), partial
 
 
 def _sum_of_parts(s: lp.Schedule, stage: str, partial: str) -> lp.Schedule:
