@@ -162,8 +162,9 @@ def in_lanes(
 
 
 def batched(s: lp.Schedule, batch: Sequence[str]) -> lp.Schedule:
-    """The loops of a batch, one inside the other, as the third dimension of the grid."""
-    if not batch:
+    """Loops of a batch, one inside the other, as the third dimension of the grid, but for those that steps fused."""
+    loops = [x for x in batch if x in s.loops()]
+    if not loops:
         return s
-    s, loop = fused(s, batch)
+    s, loop = fused(s, loops)
     return s.bind(loop, "blockIdx.z")

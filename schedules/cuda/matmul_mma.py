@@ -8,7 +8,7 @@ to a sum afterwards, a cast, a bias, a relu, is done by the lane that holds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import loopir as lp
@@ -102,7 +102,7 @@ def matmul_mma(
     s = _staged(s, out, bj, i, j, block, warps) if staged else _in_warps(s, i, j, block, warps)
     s, at = tiles(s, bi, bj, group, blocks)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    s = _sums(s, stage, block, warps, depth, unit, stages, ahead, spread, whole, within, near)
+    s = _sums(s, stage, _Steps(block, warps, depth, unit, stages, ahead, spread, whole, within, near))
     return batched(s, batch)  # once tiles are found: an element of one loop made of several is no place in a tile
 
 
@@ -185,65 +185,82 @@ def tile_of_rows(s: lp.Schedule, out: str, at: str, i: str, j: str, width: int) 
     return s.set_scope(tile, "shared").set_layout(tile, f"lambda x, y: x * {width + COPY_VECTOR} + y"), loops
 
 
-def _sums(
-    s: lp.Schedule,
-    stage: str,
-    block: tuple[int, int],
-    warps: tuple[int, int],
-    depth: int,
-    unit: Unit,
-    stages: int,
-    ahead: bool,
-    spread: bool,
-    whole: bool,
-    within: tuple[str, ...],
-    near: bool,
-) -> lp.Schedule:
+@dataclass(frozen=True)
+class _Steps:
+    """How the sums of a tile are made: options of `matmul_mma`, and how its elements are multiplied."""
+
+    block: tuple[int, int]
+    warps: tuple[int, int]
+    depth: int
+    unit: Unit
+    stages: int
+    ahead: bool
+    spread: bool
+    whole: bool
+    within: tuple[str, ...]
+    near: bool
+
+
+def _sums(s: lp.Schedule, stage: str, how: _Steps) -> lp.Schedule:
     """The tile of sums: copies to shared memory, to fragments, and the instructions."""
+    s, (ko, ki, i) = _instruction_loops(s, stage, how)
+    how = replace(how, stages=min(how.stages, extent(s, ko) or how.stages))  # no more than there are to copy
+    s, copies = _whole_copies(s, stage) if how.whole and not _is_whole(s, stage) else (s, [])
+    left, right = contraction_in(s, stage)
+    s, left_tile = shared_tile(s, stage, left, ko)
+    if how.near:  # edges are filled up while fragments are copies of what is computed
+        s, fragment = s.cache_read(stage, right.buffer, "fragment", ki).with_stage
+        s = _with_edges_filled(if_legal(s, "pad", stage), stage, how, copies)
+        s = _loaded(s, stage, left_tile, how, ki, "a" if left.along else "at", left.along)
+        s = _raw(s, fragment, ko, how.warps, how.stages)
+    else:
+        s, right_tile = shared_tile(s, stage, right, ko)
+        s = _with_edges_filled(s, stage, how, copies)
+        s = _loaded(s, stage, left_tile, how, ki, "a" if left.along else "at", left.along)
+        s = _loaded(s, stage, right_tile, how, ki, "bt" if right.along else "b", right.along)
+    s = s.tensorize(i, f"{how.unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
+    if how.ahead:
+        s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
+    if how.stages > 1:
+        s = s.pipeline(ko, stages=how.stages, among=ki if how.spread else None)
+    return s.unroll(ki)
+
+
+def _instruction_loops(s: lp.Schedule, stage: str, how: _Steps) -> tuple[lp.Schedule, tuple[str, str, str]]:
+    """`s` with the loops of `stage` over a tile in those of steps, warps and instructions; the loops over steps of a
+    tile of operands and over instructions in one, and the outermost of an instruction."""
     *_, i, j, k = s.loops(stage)
-    s, (ko, kk) = s.split(k, depth).with_loops
-    stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
-    s, (ki, k) = s.split(kk, unit.depth, tail="exact").with_loops
-    s, (wi, ii) = s.split(i, block[0] // warps[0]).with_loops  # fewer rows or columns than that are filled up by `pad`
-    s, (wj, jj) = s.split(j, block[1] // warps[1]).with_loops
+    s, (ko, kk) = s.split(k, how.depth).with_loops
+    s, (ki, k) = s.split(kk, how.unit.depth, tail="exact").with_loops
+    s, (wi, ii) = s.split(i, how.block[0] // how.warps[0]).with_loops  # fewer rows or columns are filled up by `pad`
+    s, (wj, jj) = s.split(j, how.block[1] // how.warps[1]).with_loops
     s, (ti, i) = s.split(ii, ROWS).with_loops
     s, (tj, j) = s.split(jj, COLUMNS).with_loops
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
-    s = s.unroll(ti).unroll(tj)
-    s, copies = _whole_copies(s, stage) if whole and not _is_whole(s, stage) else (s, [])
-    c = contraction_in(s, stage)
-    tiles: list[str] = []
-    for operand in c:
-        raw = near and operand is c[1]
-        if raw:
-            s, tile = s.cache_read(stage, operand.buffer, "fragment", ki).with_stage
-        else:
-            s, tile = shared_tile(s, stage, operand, ko)
-        tiles.append(tile)
-    if near:  # edges are filled up while fragments are copies of what is computed
-        s = if_legal(s, "pad", stage)
-    for name in within:
+    return s.unroll(ti).unroll(tj), (ko, ki, i)
+
+
+def _with_edges_filled(s: lp.Schedule, stage: str, how: _Steps, copies: Sequence[str]) -> lp.Schedule:
+    """`s` with what operands are computed from inlined, and zeros beyond the edges: in tiles of shared memory, or in
+    whole `copies`, which threads then make."""
+    for name in how.within:
         s = if_legal(s, "compute_inline", name)
-    if not copies and s.why("pad", stage) is None:
-        s = s.pad(stage)  # at the edges: zeros in the tiles, and no guard around an instruction
+    if not copies:
+        s = if_legal(s, "pad", stage)  # no guard is left around an instruction
     for copy in copies:
         s = _fragment_copies(s, copy)
-    left, right = c
-    kinds = ("a" if left.along else "at", "bt" if right.along else "b")
-    for operand, tile, kind, length in zip(c, tiles, kinds, block, strict=True):
-        if near and operand is c[1]:
-            s = _raw(s, tile, ko, warps, stages)
-            continue
-        s = s.set_layout(tile, swizzled(depth if operand.along else length, unit.vector))
-        s = copy_by_warps(s, tile, warps, f"cp_async_{unit.short}" if stages > 1 else None, unit.vector)
-        s, mine = s.cache_read(stage, tile, "fragment", ki).with_stage
-        s = load_fragments(s, mine, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
-    s = s.tensorize(i, f"{unit.product}{'' if left.along else '_at'}{'_bt' if right.along else ''}")
-    if ahead:
-        s = s.pipeline(ki, stages=2)  # fragments are loaded one step ahead
-    if stages > 1:
-        s = s.pipeline(ko, stages=stages, among=ki if spread else None)
-    return s.unroll(ki)
+    return s
+
+
+def _loaded(s: lp.Schedule, stage: str, tile: str, how: _Steps, at: str, kind: str, along: bool) -> lp.Schedule:
+    """The `tile` of an operand copied to shared memory by warps, and what an iteration of `at` multiplies of it loaded
+    into fragments of a `kind`: "a" for rows, "b" for columns, with a "t" where these are transposed in the tile. Its
+    rows go `along` the reduced loop, or across."""
+    unit, length = how.unit, how.block[kind[0] == "b"]
+    s = s.set_layout(tile, swizzled(how.depth if along else length, unit.vector))
+    s = copy_by_warps(s, tile, how.warps, f"cp_async_{unit.short}" if how.stages > 1 else None, unit.vector)
+    s, fragment = s.cache_read(stage, tile, "fragment", at).with_stage
+    return load_fragments(s, fragment, f"ldmatrix_{kind}_{unit.short}", unit.depth) if kind in unit.loaded else s
 
 
 def _raw(s: lp.Schedule, made: str, at: str, warps: tuple[int, int], stages: int) -> lp.Schedule:

@@ -16,7 +16,7 @@ import loopir as lp
 from ..common.contraction import Contraction, contraction
 from ..common.nest_queries import extent, reader, result_of
 from .matmul_mma import read_contraction
-from .matmul_wgmma import UNITS, by_warpgroups, matmul_wgmma, steps
+from .matmul_wgmma import UNITS, Steps, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
 VECTOR, BLOCK_THREADS = 4, 256
@@ -96,7 +96,7 @@ def _in_parts(
     (made,) = (x for x in both if s.reduced(x))
     (copy,) = (x for x in both if x != made)
     s = by_warpgroups(s, s.loops(copy)[-2])
-    s = steps(s, made, block, unit, stages or (4 if sum(block) > 256 else 6), False, roles)
+    s = steps(s, made, Steps(block, unit, stages or (4 if sum(block) > 256 else 6), roles))
     return _added(s, stage, partial, out, block, across), part
 
 

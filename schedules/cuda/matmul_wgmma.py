@@ -6,6 +6,7 @@ all of the reduced loop; `wgmma` takes both operands from shared memory, in swiz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import loopir as lp
@@ -101,64 +102,83 @@ def matmul_wgmma(
     store: str | None = None,
     within: tuple[str, ...] = (),
 ) -> lp.Schedule:
-    """The contraction `stage`, sums of products of bf16, f16, int8 or TF32, in tiles of `block`, for sm_90a; unless
-    told, the largest of which there are enough for a GPU.
+    """The contraction `stage`, sums of products of bf16, f16, int8 or TF32, in tiles of `block`, for sm_90a; by
+    default the largest of which there are enough for a GPU.
 
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
-    operands may lie either way, transposed or not. As many `stages` as there is room for,
-    unless told, are there at once, and copies run two fewer ahead, so that products wait for nothing. `group` and
-    `blocks` are those of `matmul_mma.tiles`. What is made of the sums goes through shared memory, if there is room,
-    from where rows are written whole, unless `whole_rows` is False; or one thread has boxes copied, slice by slice,
-    which takes less room: if `store` is "boxes", and not "rows", and unless told with `roles`, where a tensor map tells
-    of the array. With `whole`, both operands are first copied into whole tiles, with
-    zeros at the edges, so that rows of any length begin where boxes can.
+    operands may lie either way, transposed or not. So many `stages` are in shared memory at once, by default as many as
+    fit, and copies run two fewer ahead, so that products wait for nothing. `group` and `blocks` are those of
+    `matmul_mma.tiles`.
+
+    Results go through shared memory, if there is room, from where rows are written whole, unless `whole_rows` is False.
+    If `store` is "boxes", one thread has boxes copied instead, slice by slice, which takes less room; that is the
+    default with `roles`, where the array has a tensor map. With `whole`, both operands are first copied into whole
+    tiles, with zeros at the edges, so that rows of any length begin where boxes can.
 
     With `roles`, a warpgroup of its own makes the copies, and each multiprocessor has one block, which takes tile after
-    tile; so the copies for a tile begin while the one before it is made and stored. That is so unless told for tiles so
-    large that a multiprocessor has one at a time, if copies are of boxes. With a `cluster`, that many blocks share the
-    copies of columns. With `alternate`, two warpgroups have tiles in turn, each a whole one, so that what is made of
-    one's sums is made while the other multiplies. The stages `within`, which the operands are computed from, are
-    computed in the copies of their tiles, and tiles of results are counted as their rows are.
+    tile; so the copies for a tile begin while the one before it is made and stored. It is the default where copies are
+    of boxes, and tiles so large that a multiprocessor has one at a time. The blocks of a `cluster` share the copies of
+    columns. With `alternate`, two warpgroups take whole tiles in turn, so that one stores while the other multiplies.
+    The stages `within`, which the operands are computed from, are computed in the copies of their tiles, and tiles of
+    results are counted as their rows are.
     """
     c, out = read_contraction(s, stage)
-    (dtype,) = {t.dtype for t in s.accesses(stage) if t.buffer == c.left.buffer}
-    unit = UNITS.get(dtype.name)
-    if unit is None or (unit.short == "f32" and any(t.by != "tf32_below" for t in s.accesses(stage) if not t.write)):
-        raise lp.ScheduleError(f"{stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    unit, size = _unit_of(s, c)
     depth = depth or unit.piece
     *batch, row, column = s.loops(out)
-    block = block or _block(extent(s, row), extent(s, column))
-    (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
-    whole_vectors = (extent(s, column) or COPY_VECTOR) % COPY_VECTOR == 0
-    group = group or _band(extent(s, row), block[0])
-    large = min(block) >= LARGE_TILE and stages != 1 and not whole and _boxed(s, c)
+    rows, columns = extent(s, row), extent(s, column)
+    block = block or _block(rows, columns)
+    large = stages != 1 and not whole and min(block) >= LARGE_TILE and _boxed(s, c)
     s, (bi, i) = s.split(row, block[0]).with_loops
     s, (bj, j) = s.split(column, block[1]).with_loops
     s = s.reorder(bi, bj, i, j)
-    there = iterations(s, (*batch, bi, bj)) or 0
-    roles = large and there > 0 if roles is None else roles
-    blocks = _blocks(there) if roles and blocks is None and there > lp.machine().processors else blocks
-    if cluster > 1 or alternate:
-        s, at = _clustered(s, bi, bj, group, blocks, cluster, alternate)
-    else:
-        s, at = tiles(s, bi, bj, group, blocks, batch)
-    whole_rows = whole_rows and not alternate
+    count = iterations(s, (*batch, bi, bj)) or 0
+    roles = large and count > 0 if roles is None else roles
+    blocks = blocks or (_blocks(count) if roles else None)
+    s, at = _on_grid(s, (bi, bj), group or _band(rows, block[0]), blocks, batch, cluster, alternate)
     s = s.compute_at(stage, at).set_scope(stage, "fragment")
-    wanted = whole_rows and (store == "boxes" or (store is None and roles))
-    boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, ROWS) if wanted else None
-    results = result_bytes(*block, made) if boxes else block[0] * (block[1] + COPY_VECTOR) * made
-    whole_rows = whole_rows and _stages(block, depth * dtype.bytes, results) >= LEAST_STAGES
-    stages = stages or _stages(block, depth * dtype.bytes, results if boxes or whole_rows else 0)
-    if boxes is not None:
-        s = boxes
-    elif whole_rows:
-        s = _staged(s, out, at, block) if within else _results(s, stage, out, at, block, whole_vectors)
-    elif not alternate:
-        s = by_warpgroups(s, i)
-    s = batched(s, [x for x in batch if x in s.loops(out)])
-    s = _sums(s, stage, block, depth, unit, stages, whole, roles, cluster, alternate, within)
+    results = 0
+    if not alternate:
+        store = (store or ("boxes" if roles else "rows")) if whole_rows else None
+        vectors = None if within else (columns or 0) % COPY_VECTOR == 0
+        s, results = _results_stored(s, stage, out, (at, i), block, store, depth * size, vectors)
+    stages = stages or _stages(block, depth * size, results)
+    s = batched(s, batch)
+    s, _ = s.split(s.loops(stage)[-1], depth).with_loops
+    *_, i, j, ko, kk = s.loops(stage)
+    s = steps(s.reorder(ko, i, j, kk), stage, Steps(block, unit, stages, roles, whole, cluster, alternate, within))
     return s.bind(at, "warpgroup") if alternate else s
+
+
+def _unit_of(s: lp.Schedule, c: Contraction) -> tuple[Unit, int]:
+    """How instructions call what `c` multiplies, and the bytes of an element; ScheduleError if none takes these."""
+    (dtype,) = {t.dtype for t in s.accesses(c.stage) if t.buffer == c.left.buffer}
+    unit = UNITS.get(dtype.name)
+    if unit is None or (unit.short == "f32" and any(t.by != "tf32_below" for t in reads_of(s, c.stage))):
+        raise lp.ScheduleError(f"{c.stage} multiplies elements that tensor cores do not take in pairs of 16 bits")
+    return unit, dtype.bytes
+
+
+def _results_stored(
+    s: lp.Schedule, stage: str, out: str, loops: tuple[str, str], block: tuple[int, int], how: str | None,
+    step_bytes: int, vectors: bool | None,
+) -> tuple[lp.Schedule, int]:  # fmt: skip
+    """`s` with what `out` makes of the sums stored by warpgroups, and the bytes of shared memory that this takes.
+
+    `loops` are that over tiles, in which the sums are made, and that over rows of one. Where `how` is "boxes" or
+    "rows", results go through shared memory, if there is room for enough steps of `step_bytes` a row or column of a
+    tile beside them. Rows are whole `vectors` or not, or None where several loops of `out` count them.
+    """
+    at, rows = loops
+    (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
+    boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, ROWS) if how == "boxes" else None
+    if boxes is not None:
+        return boxes, result_bytes(*block, made)
+    size = block[0] * (block[1] + COPY_VECTOR) * made
+    if how is None or _stages(block, step_bytes, size) < LEAST_STAGES:
+        return by_warpgroups(s, rows), 0
+    return _staged(s, out, at, block) if vectors is None else _results(s, stage, out, at, block, vectors), size
 
 
 def _boxed(s: lp.Schedule, c: Contraction) -> bool:
@@ -167,16 +187,23 @@ def _boxed(s: lp.Schedule, c: Contraction) -> bool:
     return all((extent(s, x) or 1) % COPY_VECTOR == 0 for x in along)
 
 
-def _blocks(count: int) -> int:
-    """So many blocks that `count` tiles take as few turns as with one for each multiprocessor, and few of them idle."""
+def _blocks(count: int) -> int | None:
+    """So many blocks that `count` tiles take as few turns as with one for each multiprocessor, and few of them idle;
+    None where there are not more tiles than that."""
     turns = -(-count // lp.machine().processors)
+    if turns <= 1:
+        return None
     return -(-count // turns)
 
 
-def _clustered(
-    s: lp.Schedule, row: str, column: str, group: int, blocks: int | None, cluster: int, alternate: bool
-) -> tuple[lp.Schedule, str]:
+def _on_grid(
+    s: lp.Schedule, loops: tuple[str, str], group: int, blocks: int | None, batch: Sequence[str], cluster: int,
+    alternate: bool,
+) -> tuple[lp.Schedule, str]:  # fmt: skip
     """As `matmul_mma.tiles`, with `cluster` tiles below one another for the blocks of a cluster."""
+    row, column = loops
+    if cluster == 1 and not alternate:
+        return tiles(s, row, column, group, blocks, batch)
     s, (band, inner) = s.split(row, group).with_loops
     s, (inner, rank) = s.split(inner, cluster, tail="exact").with_loops
     s = s.reorder(band, column, inner, rank)
@@ -200,8 +227,8 @@ def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
 
 
 def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, int], whole_vectors: bool) -> lp.Schedule:
-    """What is made of the sums, put in shared memory by those who hold them and copied from there in whole rows, in
-    vectors, or element by element where rows do not begin right."""
+    """Results put in shared memory by the warpgroups and copied from there in whole rows: in vectors, or element by
+    element where rows do not begin at whole vectors."""
     s, made, copy = tile_of_results(s, stage, out, at)
     tile = result_of(s, made)
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")  # rows apart by other banks
@@ -232,64 +259,61 @@ def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
     return s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane").unroll(y)
 
 
-def _sums(
-    s: lp.Schedule,
-    stage: str,
-    block: tuple[int, int],
-    depth: int,
-    unit: Unit,
-    stages: int,
-    whole: bool,
-    roles: bool,
-    cluster: int,
-    alternate: bool,
-    within: tuple[str, ...],
-) -> lp.Schedule:
-    """The tile of sums: copies to shared memory, and the products."""
-    s, (_, _) = s.split(s.loops(stage)[-1], depth).with_loops
-    *_, i, j, ko, kk = s.loops(stage)
-    return steps(s.reorder(ko, i, j, kk), stage, block, unit, stages, whole, roles, cluster, alternate, within)
+@dataclass(frozen=True)
+class Steps:
+    """How the sums of a tile are made: its rows and columns, the elements, and the steps that are in memory at once.
+
+    With `roles`, a warpgroup of its own makes the copies. With `whole`, operands are copied into whole tiles first. As
+    many blocks as `cluster` share copies. With `alternate`, each warpgroup has a tile of its own. The stages `within`
+    are computed in the copies.
+    """
+
+    block: tuple[int, int]
+    unit: Unit
+    stages: int
+    roles: bool
+    whole: bool = False
+    cluster: int = 1
+    alternate: bool = False
+    within: tuple[str, ...] = ()
+
+    @property
+    def warpgroups(self) -> int:
+        """How many multiply a tile."""
+        return self.block[0] // ROWS
 
 
-def steps(
-    s: lp.Schedule,
-    stage: str,
-    block: tuple[int, int],
-    unit: Unit,
-    stages: int,
-    whole: bool,
-    roles: bool,
-    cluster: int = 1,
-    alternate: bool = False,
-    within: tuple[str, ...] = (),
-) -> lp.Schedule:
+def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
     """The sums of a tile, whose loops are steps, rows, columns and what is reduced in a step: copies to shared memory,
     and the products."""
     *_, ko, i, j, kk = s.loops(stage)
-    depth = extent(s, kk) or 0
+    unit, stages, depth = how.unit, how.stages, extent(s, kk) or 0
     s, (ki, k) = s.split(kk, unit.depth, tail="exact").with_loops
     s, (wi, i) = s.split(i, ROWS).with_loops  # fewer rows than that are filled up with zeros by `pad`
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
-    s = s.unroll(wi) if alternate else s.bind(wi, "warpgroup")
-    s = both_whole(s, stage) if whole else s
+    s = s.unroll(wi) if how.alternate else s.bind(wi, "warpgroup")
+    s = both_whole(s, stage) if how.whole else s
     c = contraction_in(s, stage)
     copies: list[str] = []
     for operand in c:
         s, copy = shared_tile(s, stage, operand, ko)
         copies.append(copy)
-    for name in within:
+    for name in how.within:
         s = if_legal(s, "compute_inline", name)
     s = if_legal(s, "pad", stage)  # at the edges: zeros in the tiles, and no guard around a product
-    for operand, copy in zip(c, copies, strict=True):
-        s = s.set_layout(copy, swizzled(block[copies.index(copy)] if operand.along else depth, unit.vector))
-        boxes = boxes_of(s, copy, unit, cluster)
-        roles = roles and boxes is not None
+    lengths = [n if operand.along else depth for n, operand in zip(how.block, c, strict=True)]
+    boxed = True
+    for copy, length in zip(copies, lengths, strict=True):
+        s = s.set_layout(copy, swizzled(length, unit.vector))
+        boxes = boxes_of(s, copy, unit, how.cluster)
+        boxed = boxed and boxes is not None
         by = f"cp_async_{unit.short}" if stages > 1 else None
-        s = boxes or copy_by_threads(s, copy, block[0] // ROWS, by, unit.vector, bool(within))
+        s = boxes or copy_by_threads(s, copy, how.warpgroups, by, unit.vector, bool(how.within))
     ways = ("" if c[0].along else "_at") + ("_bt" if c[1].along else "")
-    s = s.tensorize(i, f"wgmma_m64n{block[1]}k{unit.depth}_{unit.name}{ways}")
-    if roles and stages > 1:
-        return s.specialize_warps(ko, stages=stages, registers=REGISTERS[2 if alternate else block[0] // ROWS])
+    s = s.tensorize(i, f"wgmma_m64n{how.block[1]}k{unit.depth}_{unit.name}{ways}")
+    if how.roles and boxed and stages > 1:
+        registers = REGISTERS[2 if how.alternate else how.warpgroups]
+        return s.specialize_warps(ko, stages=stages, registers=registers)
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
     return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
 

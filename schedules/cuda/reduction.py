@@ -10,6 +10,7 @@ is made where they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -53,6 +54,21 @@ FLIGHT = 8
 """Vectors of a row that a lane has in flight: rows that a warp takes so have one each, and a block has several."""
 
 
+@dataclass(frozen=True)
+class _Nest:
+    """A reduction: its loops over results, of which `column` runs along memory if one does, and those it folds over."""
+
+    stage: str
+    rows: tuple[str, ...]
+    column: str | None
+    over: tuple[str, ...]
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The loops over results."""
+        return (*self.rows, self.column) if self.column else self.rows
+
+
 @lp.composite
 def reduction(
     s: lp.Schedule, stage: str, *, threads: int = 512, chunk: int | None = None, side: int | None = None
@@ -63,75 +79,93 @@ def reduction(
     the innermost reduced loop, or as many as make enough blocks; 0 cuts none, so that every result is one block's.
     `side` is how many vectors of columns a block has side by side.
     """
-    over = s.reduced(stage)
-    rows = tuple(x for x in s.loops(stage) if x not in over)
-    if not over:
+    if not s.reduced(stage):
         return s
     threads = THREADS(threads, at=stage)
+    s, n = _with_few_loops(s, stage)
+    if n.column and not n.rows and chunk is None:
+        s, n = _picked(s, n, threads)
+        if (made := _in_groups(s, n)) is not None:
+            return made
+    width = _width(s, n)
+    side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
+    blocks, together = _blocks(s, n, side * width), side * width if n.column else 1
+    enough, parts = _wanted_blocks(s, n, blocks, together)
+    given, chunk = chunk, _part(s, n, blocks, together, parts, threads) if chunk is None else chunk
+    many = f"{MANY_ELEMENTS} <= {lp.text(s.loop(n.over[-1]).extent)}"
+    if given is None and _is_one_unknown_loop(s, n) and s.why("specialize", n.over[0], many) is None:
+        s, other = s.specialize(n.over[0], many).with_stage
+        s = _in_turns(s, n.stage, n.over[0], max(1, VECTOR_BYTES // _read_bytes(s, n.stage)), threads)
+        return reduction(s, other, threads=threads, chunk=chunk)
+    few = blocks < enough if blocks is not None else n.column is not None and extent(s, n.over[-1]) is None
+    if few and chunk and _has_even_rows(s, n) and _many(s, n.over[-1], chunk):
+        return _in_two(s, n, threads, chunk, side)
+    return _columns(s, n, threads, side) if n.column else _rows(s, n, threads)
+
+
+def _with_few_loops(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, _Nest]:
+    """`s` with the loops of `stage` over results around those it folds over, fused as far as can be; and these."""
+    over = s.reduced(stage)
+    rows = tuple(x for x in s.loops(stage) if x not in over)
     if s.loops(stage) != (*rows, *over):
         s = s.reorder(*rows, *over)
     along = [x for x in (*over, *rows) if any(t.contiguous(x) for t in streamed(s, stage))]
     column = along[0] if along and along[0] in rows else None
     s, rows = _merged(s, tuple(x for x in rows if x != column))
     s, over = _merged(s, over)
-    size = max((t.dtype.bytes for t in s.accesses(stage) if not t.write), default=1)
-    if column and not rows and chunk is None and one_nest(s, stage):
-        s, (stage, column, *rest) = _picked(s, (stage, column, *over), max(1, VECTOR_BYTES // size), threads)
-        over = tuple(rest)
-    width = vector(s, {stage: column}, _inputs(s, stage)) if column else 1
-    if column and width == 1 and not rows and chunk is None and extent(s, over[0]) is not None:
-        made = grouped(s, stage, column, over)
-        if made is not None:
-            return made
-    side = side or min(threads, WARP // 2 if width > 1 else 2 * WARP)
-    blocks = _blocks(s, rows, column, side * width)
-    enough, parts = _about(FEW_BLOCKS if column else BLOCKS), _about(PARTS)
-    if (
-        column
-        and blocks is not None
-        and _uneven(blocks)
-        and _bytes(s, over, blocks * side * width * size) >= LARGE_BYTES
-    ):
-        enough, parts = blocks + 1, 2 * parts  # some of which begin as others end
-    all_of = chunk is None and not rows and not column and len(over) == 1 and extent(s, over[0]) is None
-    if chunk is None:
-        least = max(1, CHUNK_BYTES // size) // (side * width if column else 1)
-        chunk = _part(s, over, blocks, least, parts, 0 if column else threads * max(1, VECTOR_BYTES // size))
-    many = f"{MANY_ELEMENTS} <= {lp.text(s.loop(over[-1]).extent)}"
-    if all_of and one_nest(s, stage) and s.why("specialize", over[0], many) is None:
-        s, other = s.specialize(over[0], many).with_stage
-        s = _in_turns(s, stage, over[0], max(1, VECTOR_BYTES // size), threads)
-        return reduction(s, other, threads=threads, chunk=chunk)
-    free = (*rows, column) if column else rows
-    alike = not free or s.why("reorder", over[-1], *free) is None  # as long in every row
-    few = blocks < enough if blocks is not None else column is not None and extent(s, over[-1]) is None
-    if alike and chunk and few and _many(s, over[-1], chunk):
-        return _in_two(s, stage, rows, column, over, threads, chunk, side)
-    return _columns(s, stage, rows, column, over, threads, side) if column else _rows(s, stage, rows, over, threads)
+    return s, _Nest(stage, rows, column, over)
 
 
-def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+def _in_groups(s: lp.Schedule, n: _Nest) -> lp.Schedule | None:
+    """Columns that are no vectors, of a known number of rows, by `grouped_columns`; None where that takes them not."""
+    if n.column is None or _width(s, n) > 1 or extent(s, n.over[0]) is None:
+        return None
+    return grouped(s, n.stage, n.column, n.over)
+
+
+def _width(s: lp.Schedule, n: _Nest) -> int:
+    """Elements of a vector of columns; 1 where there are no columns."""
+    return vector(s, {n.stage: n.column}, _inputs(s, n.stage)) if n.column else 1
+
+
+def _read_bytes(s: lp.Schedule, stage: str) -> int:
+    """Bytes of the largest element that `stage` reads."""
+    return max((t.dtype.bytes for t in reads_of(s, stage)), default=1)
+
+
+def _wanted_blocks(s: lp.Schedule, n: _Nest, blocks: int | None, together: int) -> tuple[int, int]:
+    """From how many blocks on a reduction is left whole, and how many parts it has otherwise."""
+    enough, parts = _about(FEW_BLOCKS if n.column else BLOCKS), _about(PARTS)
+    if n.column and blocks is not None and _uneven(blocks):
+        row = blocks * together * _read_bytes(s, n.stage)
+        if _bytes(s, n.over, row) >= LARGE_BYTES:
+            return blocks + 1, 2 * parts  # some of which begin as others end
+    return enough, parts
+
+
+def _is_one_unknown_loop(s: lp.Schedule, n: _Nest) -> bool:
+    """Whether `n` folds everything, in one loop of a length that is not known, and nothing else stands in its nest."""
+    return not n.free and len(n.over) == 1 and extent(s, n.over[0]) is None and one_nest(s, n.stage)
+
+
+def _has_even_rows(s: lp.Schedule, n: _Nest) -> bool:
+    """Whether the innermost reduced loop is as long for every result."""
+    return not n.free or s.why("reorder", n.over[-1], *n.free) is None
+
+
+def _picked(s: lp.Schedule, n: _Nest, threads: int) -> tuple[lp.Schedule, _Nest]:
     """Versions of columns of a number that is not known: enough whole blocks for a GPU, fewer, and whole vectors; and
     of columns that are none, or need not be, of many rows.
 
-    `nest` is the stage and its loops; given back are those of the version for all other numbers. What is made of the
-    results alone goes with them.
+    Given back is the nest of the version for all other numbers. What is made of the results alone goes with them.
     """
-    stage, column, *over = nest
-    count, least = lp.text(s.loop(column).extent), _about(FEW_BLOCKS) * WARP // 2 * width
-    if s.loops(stage) != nest[1:]:
-        return s, nest
-    blocks = f"{count} % {WARP // 2 * width} == 0"
-    versions: list[tuple[str, int | None]] = []
-    if count.isidentifier():
-        versions = [
-            (f"{blocks} and {least} <= {count}", 0),
-            (blocks, SHORT_ROW),
-            (f"{count} % {width} == 0", SHORT_ROW),
-        ]
-    if s.why("split", column, width, tail="exact") is not None and (many := many_rows(s, stage, column, over)):
-        versions.append((many, None))
-    after = reader(s, stage) if versions else None
+    if n.column is None or not one_nest(s, n.stage) or s.loops(n.stage) != (n.column, *n.over):
+        return s, n
+    versions = _column_versions(s, n, n.column)
+    if not versions:
+        return s, n
+    stage, column, over = n.stage, n.column, n.over
+    after = reader(s, stage)
     alone = after is not None and len(s.loops(after)) == 1 and not s.reduced(after)
     if after is not None and alone and s.why("reverse_compute_at", after, column) is None:
         s = s.reverse_compute_at(after, column).simplify(column, drop_unit_loops=True)
@@ -144,8 +178,25 @@ def _picked(s: lp.Schedule, nest: tuple[str, ...], width: int, threads: int) -> 
         made = grouped(t, stage, column, over) if part is None else reduction(t, stage, threads=threads, chunk=part)
         if made is None:
             break
-        s, stage, column, over = made, other, others[0], list(others[1:])
-    return (_split_stage(s, column, stage) if versions else s), (stage, column, *over)
+        s, stage, column, over = made, other, others[0], others[1:]
+    return _split_stage(s, column, stage), _Nest(stage, (), column, over)
+
+
+def _column_versions(s: lp.Schedule, n: _Nest, column: str) -> list[tuple[str, int | None]]:
+    """The conditions of versions of `n`, each with the `chunk` of its reduction; None for one by `grouped_columns`."""
+    width = max(1, VECTOR_BYTES // _read_bytes(s, n.stage))
+    count, least = lp.text(s.loop(column).extent), _about(FEW_BLOCKS) * WARP // 2 * width
+    blocks = f"{count} % {WARP // 2 * width} == 0"
+    versions: list[tuple[str, int | None]] = []
+    if count.isidentifier():
+        versions = [
+            (f"{blocks} and {least} <= {count}", 0),
+            (blocks, SHORT_ROW),
+            (f"{count} % {width} == 0", SHORT_ROW),
+        ]
+    if s.why("split", column, width, tail="exact") is not None and (many := many_rows(s, n.stage, column, n.over)):
+        versions.append((many, None))
+    return versions
 
 
 def _split_stage(s: lp.Schedule, column: str, stage: str) -> lp.Schedule:
@@ -180,13 +231,13 @@ def _merged(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, tuple[st
     return s, (*(x for x in loops if x in s.loops()), *(() if last in loops else (last,)))
 
 
-def _blocks(s: lp.Schedule, rows: Sequence[str], column: str | None, together: int) -> int | None:
+def _blocks(s: lp.Schedule, n: _Nest, together: int) -> int | None:
     """How many blocks have a result each, or `together` columns; None if that is not known."""
-    counts = [extent(s, x) for x in rows] + ([extent(s, column)] if column else [])
+    counts = [extent(s, x) for x in n.free]
     if None in counts:
         return None
-    sizes = [n for n in counts if n is not None]
-    return prod(sizes[:-1]) * -(-sizes[-1] // together) if column else prod(sizes)
+    sizes = [c for c in counts if c is not None]
+    return prod(sizes[:-1]) * -(-sizes[-1] // together) if n.column else prod(sizes)
 
 
 def _uneven(blocks: int) -> bool:
@@ -205,20 +256,21 @@ def _bytes(s: lp.Schedule, over: Sequence[str], row: int) -> int:
     return row * prod(extent(s, x) or 0 for x in over)
 
 
-def _part(
-    s: lp.Schedule, over: Sequence[str], blocks: int | None, least: int, parts: int, together: int = 0
-) -> int:  # fmt: skip
-    """How long a part of the innermost reduced loop is: for `parts` blocks in all, and at least `least`.
+def _part(s: lp.Schedule, n: _Nest, blocks: int | None, together: int, parts: int, threads: int) -> int:
+    """How long a part of the innermost reduced loop is: for `parts` blocks in all, and worth a block.
 
-    It is a power of two, or a multiple of the `together` elements that the threads of a block take at once.
+    It is a power of two, or, of rows, a multiple of the elements that the `threads` of a block take at once.
     """
-    length = extent(s, over[-1])
+    size = _read_bytes(s, n.stage)
+    least = max(1, CHUNK_BYTES // size) // together
+    length = extent(s, n.over[-1])
     if length is None or blocks is None:
         return 1 << (max(least, LONG) - 1).bit_length()
-    others = max(1, blocks) * prod(extent(s, x) or 1 for x in over[:-1])
+    others = max(1, blocks) * prod(extent(s, x) or 1 for x in n.over[:-1])
     wanted = max(-(-length * others // parts), least)
-    if together and wanted > together:
-        return -(-wanted // together) * together
+    turn = threads * max(1, VECTOR_BYTES // size)
+    if not n.column and wanted > turn:
+        return -(-wanted // turn) * turn
     return 1 << (max(wanted, 1) - 1).bit_length()
 
 
@@ -228,25 +280,23 @@ def _many(s: lp.Schedule, loop: str, chunk: int) -> bool:
     return length is None or length > chunk
 
 
-def _in_two(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str | None, over: tuple[str, ...], threads: int,
-    size: int, side: int,
-) -> lp.Schedule:  # fmt: skip
+def _in_two(s: lp.Schedule, n: _Nest, threads: int, size: int, side: int) -> lp.Schedule:
     """Parts of the innermost reduced loop folded by blocks of their own, and what they give by a second kernel."""
-    length = lp.text(s.loop(over[-1]).extent)
-    s, (part, inner) = s.split(over[-1], size).with_loops
-    s = s.reorder(part, *rows, *((column,) if column else ()), *over[:-1], inner)
-    s, partial = s.rfactor(stage, part).with_stage
-    finals = s.loops(stage)
+    length = lp.text(s.loop(n.over[-1]).extent)
+    s, (part, inner) = s.split(n.over[-1], size).with_loops
+    s = s.reorder(part, *n.free, *n.over[:-1], inner)
+    s, partial = s.rfactor(n.stage, part).with_stage
+    finals = s.loops(n.stage)
     if len(finals) > 1:
         s = s.reorder(*finals[1:], finals[0])
-    first = (*over[:-1], inner)
-    if column:
+    first = _Nest(partial, (part, *n.rows), n.column, (*n.over[:-1], inner))
+    if n.column:
         whole = None if extent(s, part) is not None else f"({part} + 1) * {size} <= {length}"
-        s = _columns(s, partial, (part, *rows), column, first, max(side, threads // 2), side, whole)
+        threads = max(side, threads // 2)
+        s = _columns(s, first, threads, side, whole)
     else:
-        s = _rows(s, partial, (part, *rows), first, threads, (length, f"{part} * {size}"))
-    return reduction(s, stage, threads=max(side, threads // 2) if column else threads, chunk=0)
+        s = _rows(s, first, threads, (length, f"{part} * {size}"))
+    return reduction(s, n.stage, threads=threads, chunk=0)
 
 
 def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -> lp.Schedule:
@@ -301,66 +351,98 @@ def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.
     return s.split(column, together).with_loops
 
 
-def _rows(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int,
-    whole: tuple[str, str] | None = None,
-) -> lp.Schedule:  # fmt: skip
+def _rows(s: lp.Schedule, n: _Nest, threads: int, whole: tuple[str, str] | None = None) -> lp.Schedule:
     """A block for each row, or for several short ones; its threads along the innermost reduced loop.
 
     Where rows are parts of something of length `whole[0]`, starting at `whole[1]`, the last may not be whole vectors.
     Rows of a length that is not known have kernels for whole vectors up to several lengths, picked at each launch.
     """
-    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in _inputs(s, stage)), default=1)
-    length, width = lp.text(s.loop(over[-1]).extent), max(1, VECTOR_BYTES // size)
-    asked = rows and len(over) == 1 and whole is None and s.loops(stage)[0] == rows[0] and length.isidentifier()
-    kernels = (*((most, width) for most in LONGEST), *(((MIDDLE, 1),) if width > 1 else ()))
-    for most, width in kernels if asked and length not in s.loops() else ():
-        aligned = f"{length} % {width} == 0 and " if width > 1 else ""
+    length, size = lp.text(s.loop(n.over[-1]).extent), _input_bytes(s, n.stage)
+    one_size = length.isidentifier() and length not in s.loops()
+    if whole is None and one_size and n.rows and len(n.over) == 1 and s.loops(n.stage)[0] == n.rows[0]:
+        s, n = _rows_by_length(s, n, threads, length, max(1, VECTOR_BYTES // size))
+    return _rows_of(s, n, threads, whole)
+
+
+def _rows_by_length(s: lp.Schedule, n: _Nest, threads: int, length: str, width: int) -> tuple[lp.Schedule, _Nest]:
+    """Kernels for rows of up to several lengths, in vectors of `width`, and the nest for all other rows."""
+    kernels = [*((most, width) for most in LONGEST), *([(MIDDLE, 1)] if width > 1 else [])]
+    for most, each in kernels:
+        aligned = f"{length} % {each} == 0 and " if each > 1 else ""
         inside = f"{aligned}1 <= {length} and {length} <= {most}"
-        if s.why("specialize", rows[0], inside) is not None:
+        if s.why("specialize", n.rows[0], inside) is not None:
             break
-        s, others = s.specialize(rows[0], inside).with_loops
+        s, others = s.specialize(n.rows[0], inside).with_loops
         (other,) = s.last.stages
-        s, (pieces, *lane) = s.split(over[-1], width).with_loops if width > 1 else (s, (over[-1],))
-        s, (one, piece) = s.split(pieces, most // width).with_loops
-        s = _rows_of(s, stage, rows, (one, piece, *lane), threads, None, kept=True)
-        stage, rows, over = other, others[: len(rows)], others[len(rows) :]
-    return _rows_of(s, stage, rows, over, threads, whole)
+        s, (pieces, *lane) = s.split(n.over[-1], each).with_loops if each > 1 else (s, (n.over[-1],))
+        s, (one, piece) = s.split(pieces, most // each).with_loops
+        s = _rows_of(s, replace(n, over=(one, piece, *lane)), threads, None, guarded=True)
+        count = len(n.rows)
+        n = _Nest(other, others[:count], None, others[count:])
+    return s, n
+
+
+def _input_bytes(s: lp.Schedule, stage: str) -> int:
+    """Bytes of the largest element that `stage` reads of memory."""
+    inputs = _inputs(s, stage)
+    return max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
 
 
 def _rows_of(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], over: tuple[str, ...], threads: int,
-    whole: tuple[str, str] | None, kept: bool = False,
-) -> lp.Schedule:  # fmt: skip
-    """Rows of one kernel. With `kept`, vectors have tests, which would keep loads from being in flight together."""
-    lengths, inputs = [extent(s, x) for x in over], _inputs(s, stage)
-    length = None if None in lengths else prod(n or 0 for n in lengths)
-    size = max((t.dtype.bytes for t in s.accesses(stage) if t.buffer in inputs), default=1)
-    width = max(1, VECTOR_BYTES // size) if whole else vector(s, {stage: over[-1]}, inputs)
-    lanes = threads_evenly(length, width, min(threads, threads_worth(length, size)) if rows else threads)
-    if rows and not whole and length is not None and length <= WARP * FLIGHT * width:
-        lanes = min(lanes, WARP)
-    s, fold = _results_in_registers(s, stage, rows[-1] if rows else None)
-    before = s.stages
-    for buffer in sorted(inputs) if kept else ():
-        s = if_legal(s, "cache_read", fold, buffer, "local", rows[-1])
+    s: lp.Schedule, n: _Nest, threads: int, whole: tuple[str, str] | None, guarded: bool = False
+) -> lp.Schedule:
+    """Rows of one kernel. Vectors that are `guarded` are copied to registers first: between loads, tests would keep
+    these from being in flight together."""
+    row, inputs, length = n.rows[-1] if n.rows else None, _inputs(s, n.stage), iterations(s, n.over)
+    width, lanes = _vectors_and_threads(s, n, threads, length, part=whole is not None)
+    s, fold = _results_in_registers(s, n.stage, row)
+    before, tests = s.stages, whole
+    for buffer in sorted(inputs) if guarded else ():
+        s = if_legal(s, "cache_read", fold, buffer, "local", row)
     copies = [x for x in s.stages if x not in before]
-    inside, tests = f"{whole[1]} + {length} <= {whole[0]}" if whole and length is not None else "", whole
-    if inside and s.why("specialize", over[-1], inside) is None:
-        known = s.stages
-        s = s.specialize(over[-1], inside)  # tests between loads would keep them from being in flight together
-        (last,) = (x for x in s.stages if x not in known)
-        s, tests = spread_row(s, last, rows[-1], lanes, width, whole), None
-    s = spread_row(s, fold, rows[-1] if rows else None, lanes, width, tests)
+    if whole is not None and length is not None:
+        s, tests = _specialize_last_part(s, n, lanes, width, length, whole)
+    s = spread_row(s, fold, row, lanes, width, tests)
     for copy in copies:
-        s = spread_row(s, copy, rows[-1], lanes, width)
-    if not rows:
+        s = spread_row(s, copy, row, lanes, width)
+    if row is None:
         return s
-    block = rows[-1]
-    if lanes <= WARP and not whole:
-        s, (block, row) = s.split(block, max(1, threads // 2 // lanes)).with_loops
-        s = s.bind(row, "threadIdx.y")
-    s, blocks = _merged(s, (*rows[:-1], block))
+    if lanes <= WARP and whole is None:
+        s, (row, inner) = s.split(row, max(1, threads // 2 // lanes)).with_loops
+        s = s.bind(inner, "threadIdx.y")
+    return _on_blocks(s, (*n.rows[:-1], row))
+
+
+def _vectors_and_threads(
+    s: lp.Schedule, n: _Nest, threads: int, length: int | None, *, part: bool
+) -> tuple[int, int]:  # fmt: skip
+    """Elements of a vector along a row of `n`, and threads of a row; a `part` of a row may not be whole vectors."""
+    size = _input_bytes(s, n.stage)
+    width = max(1, VECTOR_BYTES // size) if part else vector(s, {n.stage: n.over[-1]}, _inputs(s, n.stage))
+    lanes = threads_evenly(length, width, min(threads, threads_worth(length, size)) if n.rows else threads)
+    short = length is not None and length <= WARP * FLIGHT * width
+    return width, min(lanes, WARP) if n.rows and short and not part else lanes
+
+
+def _specialize_last_part(
+    s: lp.Schedule, n: _Nest, lanes: int, width: int, length: int, whole: tuple[str, str]
+) -> tuple[lp.Schedule, tuple[str, str] | None]:
+    """`s` with a version of `n` that has no tests, for parts that are not the last; and the tests of what is left.
+
+    Tests between loads would keep these from being in flight together.
+    """
+    inside = f"{whole[1]} + {length} <= {whole[0]}"
+    if s.why("specialize", n.over[-1], inside) is not None:
+        return s, whole
+    before = s.stages
+    s = s.specialize(n.over[-1], inside)
+    (last,) = (x for x in s.stages if x not in before)
+    return spread_row(s, last, n.rows[-1], lanes, width, whole), None
+
+
+def _on_blocks(s: lp.Schedule, loops: tuple[str, ...]) -> lp.Schedule:
+    """`s` with `loops` as the blocks of a grid."""
+    s, blocks = _merged(s, loops)
     return s.bind(blocks[-1], "blockIdx.x")
 
 
@@ -373,21 +455,18 @@ def _results_in_registers(s: lp.Schedule, stage: str, at: str | None) -> tuple[l
     return (t, folds[0]) if len(folds) == 1 else (s, stage)  # of one term, say, which folds no more
 
 
-def _columns(
-    s: lp.Schedule, stage: str, rows: tuple[str, ...], column: str, over: tuple[str, ...], threads: int, side: int,
-    whole: str | None = None,
-) -> lp.Schedule:  # fmt: skip
+def _columns(s: lp.Schedule, n: _Nest, threads: int, side: int, whole: str | None = None) -> lp.Schedule:
     """A block for `side` vectors of columns side by side, one a thread, its threads along y folding each.
 
     Blocks for which `whole` holds have all the rows that there are in any; the others have tests.
     """
-    inputs, known = _inputs(s, stage), whole is None and extent(s, over[-1]) is not None
-    width = vector(s, {stage: column}, inputs)
-    s, (block, part) = _placed(s, stage, column, side * width)
+    assert n.column is not None
+    stage, inputs, known = n.stage, _inputs(s, n.stage), whole is None and extent(s, n.over[-1]) is not None
+    width = _width(s, n)
+    s, (block, part) = _placed(s, stage, n.column, side * width)
     s, (lane, one) = s.split(part, width).with_loops if width > 1 else (s, (part, ""))
-    s, (turn, inner) = s.split(
-        over[-1], threads // side * (ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD)
-    ).with_loops
+    flight = ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD
+    s, (turn, inner) = s.split(n.over[-1], threads // side * flight).with_loops
     s, (some, row) = s.split(inner, threads // side).with_loops
     if one:
         s = s.reorder(*(x for x in s.loops(stage)[s.loops(stage).index(lane) :] if x != one), one)
@@ -398,13 +477,12 @@ def _columns(
         (other,) = s.last.stages
         s = s.simplify(turn)
         nests.append((other, *others))
-    for stage_of, *loops in nests:
-        s = _folded(s, (stage_of, *loops), sorted(inputs), known, loops[0] == turn)
-    last = s.loops(stage)[-1]
-    s = s.vectorize(last) if one and fold != stage and s.why("vectorize", last) is None else s
+    for nest in nests:
+        s = _folded(s, nest, sorted(inputs), known, nest[1] == turn)
+    if one and fold != stage:
+        s = if_legal(s, "vectorize", s.loops(stage)[-1])
     s = _made_there(s.bind(lane, "threadIdx.x"), stage, block, side, width)
-    s, blocks = _merged(s, (*rows, block))
-    return s.bind(blocks[-1], "blockIdx.x")
+    return _on_blocks(s, (*n.rows, block))
 
 
 def _folded(

@@ -14,7 +14,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import argument_names, extent, fused, iterations, spatial_loops
+from ..common.nest_queries import argument_names, extent, fused, iterations, reads_of, spatial_loops, written_by
 from ..common.view_loops import split_groups
 from .cheapest import cheapest
 from .row_threads import LONGEST, MAX_ROW_THREADS, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
@@ -49,33 +49,46 @@ def row_blocks(
     registers. The stages `after` are launches of their own, before, whose results are as given.
     """
     out, mine = s.stages[-1], [x for x in s.stages if x not in after]
-    depths = {len(s.loops(x)) - len(s.reduced(x)) for x in mine if s.reduced(x)}
+    s, row = _with_row_loop(s, out, mine)
+    for stage in reversed(mine[:-1]):
+        s = s.compute_at(stage, row)
+        if extent(s, row) != 1 and all(t.invariant(row) for t in reads_of(s, stage)):
+            raise lp.ScheduleError(f"{stage} is the same for every row")
+    given = argument_names(s).union(*(written_by(s, x) for x in after))
+    length = _length(s, row) if keep and threads is None else None
+    if length is not None:
+        s, row = _rows_by_length(s, row, length, given, rows)
+    return blocks_of_rows(s, row, given, threads, rows, keep)
+
+
+def _with_row_loop(s: lp.Schedule, out: str, stages: Sequence[str]) -> tuple[lp.Schedule, str]:
+    """`s` with one loop over rows around what `out` makes of a row, and that loop; ScheduleError if `stages` do not
+    fold along the same rows."""
+    depths = {len(s.loops(x)) - len(s.reduced(x)) for x in stages if s.reduced(x)}
     depth = min(depths, default=0)
     if depths != {depth} or s.reduced(out) or len(s.loops(out)) < max(1, depth):
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
-    if depth:
-        s = _rows_first(s, out, mine, depth)
-        s, row = fused(s, s.loops(out)[:depth])
-    else:
-        s, row = _one_row(s, out)
-    for stage in reversed(mine[:-1]):
-        s = s.compute_at(stage, row)
-        if extent(s, row) != 1 and all(t.invariant(row) for t in s.accesses(stage) if not t.write):
-            raise lp.ScheduleError(f"{stage} is the same for every row")
-    given = argument_names(s)
-    given |= {t.buffer for x in after for t in s.accesses(x) if t.write}
-    length = _length(s, row) if keep and threads is None else None
+    if not depth:
+        return _one_row(s, out)
+    s = _rows_first(s, out, stages, depth)
+    return fused(s, s.loops(out)[:depth])
+
+
+def _rows_by_length(
+    s: lp.Schedule, row: str, length: str, given: frozenset[str], rows: int | None
+) -> tuple[lp.Schedule, str]:
+    """Kernels for rows of several lengths that are not known before a launch, and the loop of all other rows."""
     size = _widest(s, _stages(s, row), given)
-    for most, width, rest in _kernels(s, row, length, size) if length is not None else ():
+    for most, width, rest in _kernels(s, row, length, size):
         whole = f"{length} % {width} == 0 and " if width > 1 else ""
         inside = f"{whole}1 <= {length} and {length} <= {most}{rest}"
         if s.why("specialize", row, inside) is not None:
             break
         s, (other, *_) = s.specialize(row, inside).with_loops
         s = _of_length(s, row, most, width)
-        s = blocks_of_rows(s, row, given, threads, rows, keep, least=1)
+        s = blocks_of_rows(s, row, given, None, rows, keep=True, least=1)
         row = other
-    return blocks_of_rows(s, row, given, threads, rows, keep)
+    return s, row
 
 
 def few_row_blocks(s: lp.Schedule) -> lp.Schedule:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal
+from ..common.nest_queries import extent, fused, if_legal, reads_of
 
 VECTOR_BYTES = 16
 SHARE_BYTES = 64
@@ -66,12 +68,7 @@ def spread_row(
     inner = [x for x in loops[first:] if extent(s, x) != 1]
     if not inner:
         return s
-    if width > 1 and len(inner) > 1 and extent(s, inner[-1]) == width:
-        lane = inner[-1]
-        s, pieces = fused(s, inner[:-1])
-    else:
-        s, pieces = fused(s, inner)
-        s, (pieces, lane) = s.split(pieces, width).with_loops if width > 1 else (s, (pieces, ""))
+    s, pieces, lane = _in_vectors(s, inner, width)
     guarded, size, turn = s.why("split", pieces, lanes, tail="exact") is not None, lp.text(s.loop(pieces).extent), ""
     if row is not None and extent(s, pieces) is None:
         s, (turn, pieces) = s.split(pieces, lanes * FLIGHT).with_loops
@@ -88,12 +85,29 @@ def spread_row(
         inside = f"{place} < {size}" if guarded else None
         if whole is not None:
             inside = f"{whole[1]} + ({place}) * {width} + {width - 1} < {whole[0]}"
-        for buffer in dict.fromkeys(t.buffer for t in s.accesses(stage) if not t.write and t.contiguous(lane)):
-            if s.buffer(buffer).scope != "local":
-                s = vector_read(s, stage, buffer, outer if row is None else thread, inside)
-        s = s.unroll(lane)
+        s = _vector_reads(s, stage, lane, outer if row is None else thread, inside).unroll(lane)
     # tests between loads would keep them from being in flight together
-    return s.partition(turn) if turn and s.why("partition", turn) is None else s
+    return if_legal(s, "partition", turn) if turn else s
+
+
+def _in_vectors(s: lp.Schedule, loops: Sequence[str], width: int) -> tuple[lp.Schedule, str, str]:
+    """`loops` as one over vectors of `width` and one over their lanes; that one is "" where vectors have one lane."""
+    if width > 1 and len(loops) > 1 and extent(s, loops[-1]) == width:
+        s, vectors = fused(s, loops[:-1])
+        return s, vectors, loops[-1]
+    s, elements = fused(s, loops)
+    if width == 1:
+        return s, elements, ""
+    s, (vectors, lane) = s.split(elements, width).with_loops
+    return s, vectors, lane
+
+
+def _vector_reads(s: lp.Schedule, stage: str, lane: str, at: str, inside: str | None) -> lp.Schedule:
+    """What `stage` reads along `lane` of memory, and an iteration of `at` needs, read as vectors."""
+    for buffer in dict.fromkeys(t.buffer for t in reads_of(s, stage) if t.contiguous(lane)):
+        if s.buffer(buffer).scope != "local":
+            s = vector_read(s, stage, buffer, at, inside)
+    return s
 
 
 def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | None = None) -> lp.Schedule:
@@ -103,6 +117,6 @@ def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | 
     t, copied = s.cache_read(stage, buffer, "local", at).with_loops
     if len(copied) != 1:
         return s
-    if inside is not None and t.why("specialize", copied[0], inside) is None:
-        t = t.specialize(copied[0], inside)
-    return t.vectorize(copied[0]) if t.why("vectorize", copied[0]) is None else t
+    if inside is not None:
+        t = if_legal(t, "specialize", copied[0], inside)
+    return if_legal(t, "vectorize", copied[0])
