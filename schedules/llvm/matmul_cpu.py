@@ -17,7 +17,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, Operand, padded, require_contraction
 from ..common.knobs import Knob, either, octaves
-from ..common.nest_queries import argument_names, extent, result_of
+from ..common.nest_queries import argument_names, extent, if_legal, result_of
 from .split_reduction import folded
 from .threads import parallel
 
@@ -85,11 +85,11 @@ def matmul_cpu(
         return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
     if tiles is None and _may_lie(s, c, lanes) and IN_PLACE(_is_small(s, c, lanes), at=stage):
         return _as_it_lies(s, c, lanes, registers)
-    height, width = _chosen_tile(s, c, lanes, registers)
+    tile = _chosen_tile(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
     flat = flat if c.batch else FLAT(flat, at=stage)
-    return _in_panels(s, c, width, height, lanes, tiles, flat, _chunk(s, c), parts=_is_last(s, c))
+    return _in_panels(s, c, tile, lanes, tiles, flat)
 
 
 def _is_last(s: lp.Schedule, c: Contraction) -> bool:
@@ -218,37 +218,60 @@ def _as_it_lies(s: lp.Schedule, c: Contraction, lanes: int, registers: int) -> l
     """Register tiles on the operands themselves.
 
     The last tiles are moved back, so that all are whole. Where others go on with the product, which are to be in its
-    stores, each element has to be stored once, and by one thread where there are several. A right operand that is not
-    near as a whole is gone through a tile's columns at a time. Threads share the loop of which they do the same, or
-    the longer one.
+    stores, each element has to be stored once, and by one thread where there are several. A right operand that the
+    second cache does not hold is gone through a tile's columns at a time.
     """
-    rows, columns, depth = (extent(s, x) or 1 for x in (c.row, c.column, c.reduced))
+    columns, depth = (extent(s, x) or 1 for x in (c.column, c.reduced))
     height, width = _chosen_tile(s, c, lanes, registers, whole=True)
-    last = _is_last(s, c)
-    share = not c.batch and lp.thread_count() > 1 and _products(s, c.row, c.column, c.reduced) >= SHARED_CACHE
-    by_columns = share and (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
-    by_rows = share and not by_columns
+    last, shared = _is_last(s, c), _shared_loop(s, c, height, width)
     moved = s.why("split", c.row, height, tail="shift_inwards"), s.why("split", c.column, width, tail="shift_inwards")
     back = "shift_inwards" if last and moved == (None, None) else "guard"  # sums that go on are added to once
-    turned = by_columns or (columns * depth * c.bytes > lp.caches()[1] // 2 and not by_rows)
-    if turned:  # before tiles overlap, whose order is then kept
+    by_columns = shared == c.column or (columns * depth * c.bytes > lp.caches()[1] // 2 and shared is None)
+    if by_columns:  # before tiles overlap, whose order is then kept
         s = s.reorder(*c.batch, c.column, c.row, c.reduced)
-    s, (i, ii) = s.split(c.row, height, tail="guard" if by_rows else back).with_loops
-    s, (j, jj) = s.split(c.column, width, tail="guard" if by_columns else back).with_loops
-    outer = (j, i) if turned else (i, j)
+    s, (i, ii) = s.split(c.row, height, tail="guard" if shared == c.row else back).with_loops
+    s, (j, jj) = s.split(c.column, width, tail="guard" if shared == c.column else back).with_loops
+    outer = (j, i) if by_columns else (i, j)
     s = s.reorder(*c.batch, *outer, c.reduced, ii, jj)
     s = s.cache_write(c.stage, "local", at=outer[1])
     nests = s.last.stages
     inner = next(x for x in nests if c.reduced in s.loops(x))
-    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
-    if depth > TURN:
-        s, (_, near, *_) = s.split(c.reduced, TURN, tail="peel").with_loops
-        s = s.unroll(near)
-    for copy in (c.stage, *(x for x in nests if x != inner)):  # sums that go on are read first
-        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
-    if c.batch or share:
+    s = _tile_in_registers(s, c.stage, nests, inner, (ii, jj))
+    s, _ = _in_turns(s, c.reduced)
+    if c.batch or shared:
         s = parallel(s, c.stage, c.batch[0] if c.batch else outer[0])
-    return s.partition(outer[0]) if share and last and s.why("partition", outer[0]) is None else s
+    return if_legal(s, "partition", outer[0]) if shared and last else s
+
+
+def _shared_loop(s: lp.Schedule, c: Contraction, height: int, width: int) -> str | None:
+    """The loop whose tiles threads share: that of which they do the same, or else the longer one. None where one thread
+    takes all, or each one those of a matrix of a batch."""
+    if c.batch or lp.thread_count() == 1 or _products(s, c.row, c.column, c.reduced) < SHARED_CACHE:
+        return None
+    rows, columns = (extent(s, x) or 1 for x in (c.row, c.column))
+    by_columns = (_held_up(columns, width), -columns) < (_held_up(rows, height), -rows)
+    return c.column if by_columns else c.row
+
+
+def _tile_in_registers(
+    s: lp.Schedule, stage: str, nests: Sequence[str], inner: str, loops: tuple[str, str]
+) -> lp.Schedule:  # fmt: skip
+    """`s` with the rows of a tile unrolled, and its columns as vectors: in the fold `inner`, over rows and columns in
+    `loops`, and in the other `nests`, which load and store the sums."""
+    rows, columns = loops
+    s = padded(s, inner, rows, columns).vectorize(columns).unroll(rows)
+    for copy in (stage, *(x for x in nests if x != inner)):  # sums that go on are read first
+        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
+    return s
+
+
+def _in_turns(s: lp.Schedule, k: str) -> tuple[lp.Schedule, str]:
+    """`s` with the reduced loop `k` in turns of a few steps, which are unrolled; and the loop over turns."""
+    length = extent(s, k)
+    if length is None or length <= TURN:
+        return s, k
+    s, (k, step, *_) = s.split(k, TURN, tail="peel").with_loops
+    return s.unroll(step), k
 
 
 def _held_up(length: int, part: int) -> float:
@@ -260,65 +283,72 @@ def _held_up(length: int, part: int) -> float:
 # ---------------------------------------------------------------- panels
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """The loops of a product in blocks: over blocks, over parts of the reduced loop (or blocks again), in which panels
+    of a block are made, over panels of the operand that blocks share, over tiles of a block, over what is left of the
+    reduced loop, and over rows and columns of a tile. `step` is over what lies together of the reduced loop, if any."""
+
+    block: str
+    part: str
+    panel: str
+    tile: str
+    k: str
+    step: str
+    inside: tuple[str, str]
+
+
+def _block_loops(
+    s: lp.Schedule, c: Contraction, tile: tuple[int, int], tiles: int | None, flat: bool, chunk: int
+) -> tuple[lp.Schedule, _Blocks]:
+    """`s` with blocks of `tiles` of rows or, if `flat`, of columns, and `chunk` steps of the reduced loop together."""
+    s, (j, jj) = s.split(c.column, tile[1]).with_loops
+    s, (i, ii) = s.split(c.row, tile[0]).with_loops
+    across, panel = (j, i) if flat else (i, j)
+    k, depth = c.reduced, _chosen_depth(c, extent(s, c.reduced))
+    tiles = tiles or BLOCK(_block_tiles(extent(s, across), tile[flat], depth or extent(s, k), c.bytes), at=c.stage)
+    s, (block, inner) = s.split(across, tiles).with_loops
+    order, part = (inner, panel) if flat else (panel, inner), block
+    if depth is not None:
+        s, (part, k) = s.split(k, depth).with_loops
+        s = s.reorder(*c.batch, block, part, *order, k, ii, jj).decompose_reduction(c.stage)
+    else:
+        s = s.reorder(*c.batch, block, *order, k, ii, jj)
+    s, (k, step) = s.split(k, chunk).with_loops if chunk > 1 else (s, (k, ""))
+    return s, _Blocks(block, part, panel, inner, k, step, (ii, jj))
+
+
 def _in_panels(
-    s: lp.Schedule,
-    c: Contraction,
-    width: int,
-    height: int,
-    lanes: int,
-    tiles: int | None,
-    flat: bool,
-    chunk: int,
-    parts: bool,
+    s: lp.Schedule, c: Contraction, tile: tuple[int, int], lanes: int, tiles: int | None, flat: bool
 ) -> lp.Schedule:
     """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once.
 
-    If `parts`, tiles that store vectors in part are in a loop of their own. Where there are many others, that loop
-    takes one step after the other, which is a quarter less to compile.
+    Of a result of the program, tiles that store vectors in part are in a loop of their own. Where there are many
+    others, that loop takes one step after the other, which is a quarter less to compile.
     """
-    k = c.reduced
-    s, (j, jj) = s.split(c.column, width).with_loops
-    s, (i, ii) = s.split(c.row, height).with_loops
-    across, other = (j, i) if flat else (i, j)
-    tall = width if flat else height
-    depth = _chosen_depth(c, extent(s, k))
-    length = depth or extent(s, k)
-    tiles = tiles or BLOCK(_block_tiles(extent(s, across), tall, length, c.bytes), at=c.stage)
-    s, (block, tile) = s.split(across, tiles).with_loops
-    order = (tile, other) if flat else (other, tile)
-    home = block
-    if depth is not None:
-        s, (home, k) = s.split(k, depth).with_loops
-        s = s.reorder(*c.batch, block, home, *order, k, ii, jj).decompose_reduction(c.stage)
-    else:
-        s = s.reorder(*c.batch, block, *order, k, ii, jj)
-    near = ""
-    if chunk > 1:
-        s, (k, near) = s.split(k, chunk).with_loops
-    s = s.cache_write(c.stage, "local", at=order[1])
+    chunk, last = _chunk(s, c), _is_last(s, c)
+    s, n = _block_loops(s, c, tile, tiles, flat, chunk)
+    innermost = n.panel if flat else n.tile
+    s = s.cache_write(c.stage, "local", at=innermost)
     nests = s.last.stages
-    inner = next(x for x in nests if k in s.loops(x))
-    left, right = _Panels(c.left, height, chunk), _Panels(c.right, width)
-    one, all_ = (right, left) if flat else (left, right)
-    whole = bool(c.batch) and _is_shared(s, inner, one.operand.buffer, c.batch)
-    s, shared = _packed(s, inner, all_, c.batch[-1] if c.batch else None)
-    s, mine = _packed(s, inner, one, None if whole else home)
-    s = padded(s, inner, ii, jj).vectorize(jj).unroll(ii)
-    for copy in (c.stage, *(x for x in nests if x != inner)):
-        s = s.vectorize(s.loops(copy)[-1]).unroll(s.loops(copy)[-2])
-    many = not flat and (extent(s, j) or 0) > MAX_UNIFORM_TILES
-    s = whole_vectors(s, c.stage) if parts and many else s
-    length = extent(s, k)
-    if not near and length is not None and length > TURN:
-        s, (k, near, *_) = s.split(k, TURN, tail="peel").with_loops
-    s = s.unroll(near) if near else s
-    s = _filled(s, mine, one, lanes, threads=whole)
-    s = _filled(s, shared, all_, lanes, threads=not c.batch)
+    inner = next(x for x in nests if n.k in s.loops(x))
+    left, right = _Panels(c.left, tile[0], chunk), _Panels(c.right, tile[1])
+    own, shared = (right, left) if flat else (left, right)
+    for_all = bool(c.batch) and _is_shared(s, inner, own.operand.buffer, c.batch)
+    s, shared_copy = _packed(s, inner, shared, c.batch[-1] if c.batch else None)
+    s, own_copy = _packed(s, inner, own, None if for_all else n.part)
+    s = _tile_in_registers(s, c.stage, nests, inner, n.inside)
+    many = not flat and (extent(s, n.panel) or 0) > MAX_UNIFORM_TILES
+    s = whole_vectors(s, c.stage) if last and many else s
+    s, k = (s.unroll(n.step), n.k) if n.step else _in_turns(s, n.k)
+    s = _filled(s, own_copy, own, lanes, threads=for_all)
+    s = _filled(s, shared_copy, shared, lanes, threads=not c.batch)
     if PREFETCHED(True, at=c.stage):
-        s = _near_before(s, inner, shared, other, () if flat else (k, tile), k, all_.width * chunk * c.bytes)
-        s = _ask_for_tile(s, c.stage, order[1], k)
-    s = parallel(s, c.stage, c.batch[0] if c.batch else block)
-    return whole_vectors(s, c.stage) if parts and not many else s
+        over = () if flat else (k, n.tile)
+        s = _prefetch_panel(s, inner, shared_copy, n.panel, over, k, shared.width * chunk * c.bytes)
+        s = _ask_for_tile(s, c.stage, innermost, k)
+    s = parallel(s, c.stage, c.batch[0] if c.batch else n.block)
+    return whole_vectors(s, c.stage) if last and not many else s
 
 
 def _is_shared(s: lp.Schedule, stage: str, buffer: str, batch: Sequence[str]) -> bool:
@@ -326,10 +356,10 @@ def _is_shared(s: lp.Schedule, stage: str, buffer: str, batch: Sequence[str]) ->
     return all(t.invariant(x) for t in s.accesses(stage) if t.buffer == buffer for x in batch)
 
 
-def _near_before(
+def _prefetch_panel(
     s: lp.Schedule, inner: str, shared: str, panel: str, within: Sequence[str], k: str, size: int
 ) -> lp.Schedule:
-    """The next `panel` of what is shared is brought near while the tiles of a block use this one, a part by each.
+    """`s` with the next `panel` of what is shared prefetched while the tiles of a block use this one, a part by each.
 
     So a step of the reduced loop `k`, which uses `size` bytes, is left as short as it can be: its 20 operations take 6
     cycles of a core that starts 6 in one, and that starts 4 where it runs two threads. Where nothing `within` may
