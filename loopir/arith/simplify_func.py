@@ -164,25 +164,10 @@ def _simplified(s: Stmt, known: Known, how: _How) -> Stmt | Body:
     if id(s) in how.there:
         return s
     match s:
-        case Loop(var, extent, kind, inner):
-            size = simplify(extent, known.within(inner))
-            if size == Int(1) and kind == "serial" and how.drop and not _reduced(inner, var):
-                return map_body(substitute_body(inner, var), lambda x: _simplified(x, known, how))
-            if size == Int(1) and kind in BLOCK_AXES and how.drop:
-                inner = substitute_body(inner, var)  # which a compiler would not know
-            within = known.loop(var, size, inner)
-            done = map_body(inner, lambda x: _simplified(x, within, how))
-            return s if done is inner and size is extent else Loop(var, size, kind, done)
-        case If(_, then, orelse):
-            c = _guard(s, known)
-            if c in (TRUE, FALSE):
-                return map_body(then if c == TRUE else orelse, lambda x: _simplified(x, known, how))
-            yes, no = known.given(c), known.given(Not(c))
-            then, orelse = (
-                map_body(then, lambda x: _simplified(x, yes, how)),
-                map_body(orelse, lambda x: _simplified(x, no, how)),
-            )
-            return s if c is s.cond and then is s.then and orelse is s.orelse else If(c, then, orelse)
+        case Loop():
+            return _simplified_loop(s, known, how)
+        case If():
+            return _simplified_if(s, known, how)
         case Reduce(at=at, values=values, init=init) if init is not None and known.over.intersection(s.over):
             at, init = (tuple([simplify_node(x, lambda: known.start) for x in part]) for part in (at, init))
             values = tuple([simplify_node(x, lambda: known.here) for x in values])
@@ -197,6 +182,29 @@ def _simplified(s: Stmt, known: Known, how: _How) -> Stmt | Body:
             return () if not done else s if done is inner else replace(s, body=done)
         case _:
             return map_stmts(s, lambda x: _simplified(x, known, how))
+
+
+def _simplified_loop(s: Loop, known: Known, how: _How) -> Stmt | Body:
+    """`s` with its extent and its body simplified; its body alone, of one iteration, where that is asked for."""
+    inner, size = s.body, simplify(s.extent, known.within(s.body))
+    if size == Int(1) and s.kind == "serial" and how.drop and not _reduced(inner, s.var):
+        return map_body(substitute_body(inner, s.var), lambda x: _simplified(x, known, how))
+    if size == Int(1) and s.kind in BLOCK_AXES and how.drop:
+        inner = substitute_body(inner, s.var)  # which a compiler would not know
+    within = known.loop(s.var, size, inner)
+    done = map_body(inner, lambda x: _simplified(x, within, how))
+    return s if done is inner and size is s.extent else Loop(s.var, size, s.kind, done)
+
+
+def _simplified_if(s: If, known: Known, how: _How) -> Stmt | Body:
+    """`s` with each branch simplified under what its condition says; the branch alone where that is decided."""
+    c = _guard(s, known)
+    if c in (TRUE, FALSE):
+        return map_body(s.then if c == TRUE else s.orelse, lambda x: _simplified(x, known, how))
+    yes, no = known.given(c), known.given(Not(c))
+    then = map_body(s.then, lambda x: _simplified(x, yes, how))
+    orelse = map_body(s.orelse, lambda x: _simplified(x, no, how))
+    return s if c is s.cond and then is s.then and orelse is s.orelse else If(c, then, orelse)
 
 
 def _guard(s: If, known: Known) -> Cond:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, NoReturn, TypeAlias
@@ -302,24 +302,13 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
     symbols = {k: s for _, found in dims for k, s in found.items()}
     if not callable(fn):
         raise TypeError(f"{what}: {shortened(fn)} is no function; an element is given by one, as lambda i, j: A[i, j]")
-    parameters = inspect.signature(fn).parameters.values()
-    # one with a default is not an index: `lambda i, x=x: x[i]` is how a loop of Python keeps its x
-    given = [
-        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    names = given if not many else [*given, *default_names(len(dims))[len(given) :]]
-    if len(names) != len(dims):
-        raise ExprError(f"{what}: the shape has {len(dims)} dimensions, and the function takes {len(names)}")
-    loops = tuple((unique(n), d) for n, (d, _) in zip(names, dims, strict=True))
+    loops = tuple((unique(n), d) for n, (d, _) in zip(_index_names(fn, len(dims), what), dims, strict=True))
     FRAMES.append(Frame(loops, symbols))
     try:
         result = fn(*(IndexExpr(Var(v), symbols) for v, _ in loops))
         several = isinstance(result, tuple)
         bodies = [as_expr(cls, x, None) for x in (result if several else (result,))]
-        if several and not (
-            bodies and all(b.reduction is not None and b.reduction[0] is bodies[0].reduction[0] for b in bodies)
-        ):
+        if several and not _of_one_reduction(bodies):
             raise ExprError(f"{what}: several values come only from one reduction; compute each by itself")
     finally:
         FRAMES.pop()
@@ -333,6 +322,27 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
         made = make_stage(cls, made_name, loops, r.values, body.deps, symbols, r.monoid, r.axes)
         return made if several else made[part]
     return make_stage(cls, made_name, loops, (body.at(()),), body.deps, symbols)[0]
+
+
+def _index_names(fn: Callable[..., Any], count: int, what: str) -> list[str]:
+    """The names of the `count` indices that `fn` takes; ExprError if it takes more or fewer."""
+    parameters = inspect.signature(fn).parameters.values()
+    # one with a default is not an index: `lambda i, x=x: x[i]` is how a loop of Python keeps its x
+    names = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        names += default_names(count)[len(names) :]
+    if len(names) != count:
+        raise ExprError(f"{what}: the shape has {count} dimensions, and the function takes {len(names)}")
+    return names
+
+
+def _of_one_reduction(bodies: Sequence[Any]) -> bool:
+    """Whether all of `bodies` are values of one reduction."""
+    return bool(bodies) and all(
+        b.reduction is not None and b.reduction[0] is bodies[0].reduction[0] for b in bodies
+    )  # fmt: skip
 
 
 def require_stage_name(name: object, what: str) -> None:
@@ -416,13 +426,8 @@ def store(e: Any) -> bool:
         return False
     own = tuple((unique(v), d) for v, d in zip(default_names(e.ndim), e.dims, strict=True))
     value = e.at(tuple(Var(v) for v, _ in own))
-    free = {v for v in free_vars(value) if "#" in v} - {v for v, _ in own}
-    around = {v: extent for frame in FRAMES for v, extent in frame.loops} | {v: k.extent for v, k in AXES.items()}
-    if not free <= around.keys() or any(isinstance(n, Param) for n in nodes(value)):
-        return False
-    outer = tuple((v, extent) for v, extent in around.items() if v in free)
-    symbols = {k: s for frame in FRAMES for k, s in frame.symbols.items()} | e.symbols
-    if outer and not in_bounds(value, (*outer, *own), symbols):
+    outer, symbols = _loops_around(value, {v for v, _ in own}), _symbols_around(e)
+    if outer is None or (outer and not in_bounds(value, (*outer, *own), symbols)):
         return False
     renamed = tuple((unique(v.partition("#")[0]), extent) for v, extent in outer)
     value = substitute(value, {v: Var(new) for (v, _), (new, _) in zip(outer, renamed, strict=True)})
@@ -432,6 +437,21 @@ def store(e: Any) -> bool:
     if not outer:
         e.source = stage.source
     return True
+
+
+def _loops_around(value: Value, own: Set[str]) -> tuple[tuple[str, Index], ...] | None:
+    """The loops, and their extents, that run around `value` where it is written, and are not its `own`; None if it
+    depends on what is no such loop."""
+    free = {v for v in free_vars(value) if "#" in v} - own
+    around = {v: extent for frame in FRAMES for v, extent in frame.loops} | {v: k.extent for v, k in AXES.items()}
+    if not free <= around.keys() or any(isinstance(n, Param) for n in nodes(value)):
+        return None
+    return tuple((v, extent) for v, extent in around.items() if v in free)
+
+
+def _symbols_around(e: Any) -> Symbols:
+    """The sizes of `e`, and those of what it is written in."""
+    return {k: s for frame in FRAMES for k, s in frame.symbols.items()} | e.symbols
 
 
 # ---------------------------------------------------------------- elementwise

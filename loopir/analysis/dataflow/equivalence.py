@@ -493,20 +493,11 @@ class _Proof:
         """Instances of `a` and `b` that read the same elements of the inputs; None where nothing tells."""
         if deep == 0:
             return None
-        if isinstance(a, Expr) and isinstance(a.node, Load):
-            back = [(m, self.guess(t, b, deep - 1)) for t, m in self.one.pieces(a.site, a.node)]
-            return any_of(back, left=True)
-        if isinstance(b, Expr) and isinstance(b.node, Load):
-            back = [(m, self.guess(a, t, deep - 1)) for t, m in self.other.pieces(b.site, b.node)]
-            return any_of(back, left=False)
-        if isinstance(a, Expr) and isinstance(a.node, Select):
-            held = self.one.where(a.site, a.node.cond)
-            yes, no = (self.guess(Expr(a.site, x), b, deep) for x in (a.node.a, a.node.b))
-            return None if yes is None or no is None else yes.intersect_domain(held).union(no.subtract_domain(held))
-        if isinstance(b, Expr) and isinstance(b.node, Select):
-            held = self.other.where(b.site, b.node.cond)
-            yes, no = (self.guess(a, Expr(b.site, x), deep) for x in (b.node.a, b.node.b))
-            return None if yes is None or no is None else yes.intersect_range(held).union(no.subtract_range(held))
+        for kind in (Load, Select):
+            if isinstance(a, Expr) and isinstance(a.node, kind):
+                return self._guess_left(a, b, deep)
+            if isinstance(b, Expr) and isinstance(b.node, kind):
+                return self._guess_right(a, b, deep)
         match a, b:
             case InputValue(), InputValue():
                 return None if a.name != b.name else self.elements(a.name)
@@ -516,14 +507,34 @@ class _Proof:
                 whole = isl.Map.from_domain_and_range(*pair)
                 return whole.subtract(whole)
             case Expr(_, Op(f, xs)), Expr(_, Op(g, ys)) if f == g:
-                told = (self.guess(Expr(a.site, u), Expr(b.site, v), deep) for u, v in zip(xs, ys, strict=True))
-                return reduce(isl.Map.intersect, known) if (known := [m for m in told if m is not None]) else None
+                found = (self.guess(Expr(a.site, u), Expr(b.site, v), deep) for u, v in zip(xs, ys, strict=True))
+                return reduce(isl.Map.intersect, known) if (known := [m for m in found if m is not None]) else None
             case Expr(_, Cast(u)), Expr(_, Cast(v)):
                 return self.guess(Expr(a.site, u), Expr(b.site, v), deep)
             case Expr(_, IndexToValue(Index() as u)), Expr(_, IndexToValue(Index() as v)):
                 return self.one.number(a.site, u).apply_range(self.other.number(b.site, v).reverse())
             case _:
                 return None
+
+    def _guess_left(self, a: Expr, b: Term, deep: int) -> isl.Map | None:
+        """`guess` where `a` is a load, and so one of the values stored there, or a choice of two values."""
+        if isinstance(a.node, Load):
+            back = [(m, self.guess(t, b, deep - 1)) for t, m in self.one.pieces(a.site, a.node)]
+            return any_of(back, left=True)
+        assert isinstance(a.node, Select)
+        held = self.one.where(a.site, a.node.cond)
+        yes, no = (self.guess(Expr(a.site, x), b, deep) for x in (a.node.a, a.node.b))
+        return None if yes is None or no is None else yes.intersect_domain(held).union(no.subtract_domain(held))
+
+    def _guess_right(self, a: Term, b: Expr, deep: int) -> isl.Map | None:
+        """`_guess_left` of the other side."""
+        if isinstance(b.node, Load):
+            back = [(m, self.guess(a, t, deep - 1)) for t, m in self.other.pieces(b.site, b.node)]
+            return any_of(back, left=False)
+        assert isinstance(b.node, Select)
+        held = self.other.where(b.site, b.node.cond)
+        yes, no = (self.guess(a, Expr(b.site, x), deep) for x in (b.node.a, b.node.b))
+        return None if yes is None or no is None else yes.intersect_range(held).union(no.subtract_range(held))
 
     def elements(self, name: str) -> isl.Map:
         rank = next(len(x.buffer.shape) for x in self.one.func.args if x.buffer.name == name)

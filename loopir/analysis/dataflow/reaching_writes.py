@@ -9,7 +9,7 @@ loads the value. It decides whether the value can be computed at its use instead
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 
@@ -81,22 +81,34 @@ def intervening_write(func: Func, label: str, buffer: str) -> InterveningWrite |
     later = [s for s in every if not s.writes.isdisjoint(names) and before(maker.as_s, s.as_t)]
     if not later:
         return None
-    writes = [(s, a) for s in later for a in s.accesses if a.write and a.buffer in names]
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
-    loads = [(s, a) for s in every if s.uses({buffer}) for a in s.accesses if a.buffer == buffer and not a.write]
-    made = maker, stored
+    writes, loads = _accesses_of(later, names, write=True), _accesses_of(every, {buffer}, write=False)
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
-            found = next(_cases(func, made, read, write, load), None)
-            same = [v for v in maker.dims if v in load[0].dims]
-            if (
-                found is not None and same and is_written_before(func, load, made, same)
-            ):  # and so not what it was before
-                found = next(_cases(func, made, read, write, load, same), None)
+            found = _intervening(func, (maker, stored), read, write, load)
             if found is not None:
                 return found
     return None
+
+
+def _accesses_of(statements: Sequence[Statement], buffers: Set[str], *, write: bool) -> list[Done]:
+    """The writes, or the reads, of `buffers`, each with its statement."""
+    found = ((s, a) for s in statements if s.uses(buffers) for a in s.accesses)
+    return [(s, a) for s, a in found if a.write == write and a.buffer in buffers]
+
+
+def _intervening(
+    func: Func, made: Done, read: Access, write: Done, load: Done
+) -> InterveningWrite | None:  # fmt: skip
+    """`write` of the element that `read` loaded, after `made` stored a value of it and before `load` of that; None if
+    there is none. A load in the loops of `made` that is stored to before it, in the same iteration, has no older one.
+    """
+    found = next(_cases(func, made, read, write, load), None)
+    shared = [v for v in made[0].dims if v in load[0].dims]
+    if found is not None and shared and is_written_before(func, load, made, shared):
+        return next(_cases(func, made, read, write, load, shared), None)
+    return found
 
 
 def _cases(

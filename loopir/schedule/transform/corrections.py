@@ -267,11 +267,10 @@ class _Corrected:
 
     def updates(self, p: StmtPath, s: Reduce, found: Correction) -> tuple[Body, list[Buffer]]:
         """What corrects the fold at `p`: the scale or shift, one for all elements that share it, and its use."""
-        shells = [x for x in _shells(p) if not free_vars(x) & {*s.over} or isinstance(x, Loop)]
-        shells = [x for x in shells if not (isinstance(x, Loop) and x.var in s.over)]
-        own = [x for x in shells if isinstance(x, Loop)]
+        over = {*s.over}
+        shells = [x for x in _shells(p) if (x.var not in over if isinstance(x, Loop) else not free_vars(x) & over)]
         read = {x for n in nodes_of(found.atoms) if isinstance(n, Load) for ix in n.at for x in free_vars(ix)}
-        mine = [x for x in own if x.var in read]
+        mine = [x for x in shells if isinstance(x, Loop) and x.var in read]
         out: Body = ()
         more: list[Buffer] = []
         stores: list[Store] = []
@@ -280,19 +279,22 @@ class _Corrected:
                 continue
             value = make([self.as_before(a) for a in found.atoms], found.atoms, b.dtype)
             value = self.unless_nothing(value, found, Const(1.0 if kind == "scale" else 0.0, b.dtype))
-            at = tuple(Var(x.var) for x in mine) or (Int(0),)
-            key = _canonical(value, mine)
-            by = self.scales.get(key)
+            by = self.scales.get(key := _canonical(value, mine))
             if by is None:
                 by = Buffer(self.taken.name(f"{b.name}_{kind}"), tuple(x.extent for x in mine) or (Int(1),), b.dtype)
                 self.scales[key] = by
                 more.append(by)
-                others = {x.var for x in own} - {x.var for x in mine}
-                around = [x for x in shells if (x in mine if isinstance(x, Loop) else not free_vars(x) & others)]
-                out += self.again(nested(around, (Store(self.taken.label(by.name), by, at, value),)))
+                out += self.stored_once(by, value, shells, mine)
             fn = REGISTRY["mul" if kind == "scale" else "add"]
-            stores.append(Store(self.taken.label(b.name), b, s.at, Op(fn, (Load(b, s.at), Load(by, at)))))
+            stores.append(Store(self.taken.label(b.name), b, s.at, Op(fn, (Load(b, s.at), Load(by, _place(mine))))))
         return (*out, *self.again(nested(shells, tuple(stores)))), more
+
+    def stored_once(self, by: Buffer, value: Value, shells: Sequence[Loop | Cond], mine: Sequence[Loop]) -> Body:
+        """The store of `value` to an element of `by` for each iteration of the loops `mine`, under those guards among
+        `shells` that depend on no other loop."""
+        others = {x.var for x in shells if isinstance(x, Loop)} - {x.var for x in mine}
+        around = [x for x in shells if (x in mine if isinstance(x, Loop) else not free_vars(x) & others)]
+        return self.again(nested(around, (Store(self.taken.label(by.name), by, _place(mine), value),)))
 
     def as_before(self, atom: Value) -> Value:
         """`atom` of what the folds were at the start of the iteration."""
@@ -521,6 +523,11 @@ def _own_loops(p: StmtPath, loop: Loop) -> list[Loop]:
     """The loops that the fold at `p` is over, but `loop`."""
     assert isinstance(p.stmt, Reduce)
     return [x for x in p.loops if x.var in p.stmt.over and x.var != loop.var]
+
+
+def _place(loops: Sequence[Loop]) -> tuple[Index, ...]:
+    """The element for an iteration of `loops`, of a buffer with a dimension for each of them, or one element."""
+    return tuple(Var(x.var) for x in loops) or (Int(0),)
 
 
 def _canonical(value: Value, loops: Sequence[Loop]) -> object:

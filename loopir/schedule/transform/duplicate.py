@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Func, If, Loop, Not, Reduce, Stmt, Store
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, If, Loop, Not, Reduce, Stmt, Store
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.walk import leaf_paths, loaded_buffers, map_stmts, replace, rewrite, statements, stored_buffers
 from loopir.schedule.core.find import find_loop, join_names
@@ -39,43 +39,45 @@ def duplicated(func: Func, loop: Loop, nests: Sequence[Loop]) -> tuple[Func, lis
     stale = stale_buffers(loop, nests)
     gone = {id(x) for x in nests}
     rest = rewrite(func.body, lambda s: () if id(s) in gone else None)
-    wanted = stale & (reads(rest) | {b.name for b in func.outputs()})
+    wanted = _with_sources(nests, stale & (reads(rest) | {b.name for b in func.outputs()}), stale)
     if not wanted:
         return func, [*nests]
-    while (
-        more := {
-            b
-            for x in nests
-            for p in leaf_paths(x.body)
-            if stored_buffers(p.stmt) & wanted
-            for b in loaded_buffers(p.stmt) & stale
-        }
-        - wanted
-    ):
-        wanted |= more
     _require_copies(func, rest, nests, wanted)
-    taken = UsedNames.of(func)
-    buffers = {b.name: b for x in nests for p in leaf_paths(x.body) for b in p.stmt.buffers if b.name in wanted}
-    own = {name: replace(b, name=taken.name(name)) for name, b in sorted(buffers.items())}
-    labels = {
-        p.stmt.label: taken.label(p.stmt.label)
-        for x in nests
-        for p in leaf_paths(x.body)
-        if stored_buffers(p.stmt) & wanted
-    }
-    new: dict[int, Body] = {}
-    for x in nests:
-        kept = _only(x, wanted)
-        loops = {s.var: taken.name(s.var) for s in statements((x,)) if isinstance(s, Loop)}
-        for_others = (rename_symbols(kept, Renaming(loops=loops)),) if isinstance(kept, Loop) else ()
-        new[id(x)] = (rename_symbols(x, Renaming(labels=labels, buffers=own)), *for_others)
+    new, own = _with_copies(func, nests, wanted)
     level = body_with(func, loop)
     body = tuple(s for old in level for s in new.get(id(old), (old,)))
-    for b in reversed(own.values()):
+    for b in reversed(own):
         body = (Alloc(b, body),)
     first, others = level[0], {id(s) for s in level[1:]}
     func = replace(func, body=rewrite(func.body, lambda s: body if s is first else () if id(s) in others else None))
     return func, [find_loop(func, x.var) for x in nests]
+
+
+def _with_sources(nests: Sequence[Loop], wanted: set[str], stale: set[str]) -> set[str]:
+    """`wanted`, and the `stale` buffers that `nests` compute these from."""
+    leaves = [p.stmt for x in nests for p in leaf_paths(x.body)]
+    while more := {b for s in leaves if stored_buffers(s) & wanted for b in loaded_buffers(s) & stale} - wanted:
+        wanted = wanted | more
+    return wanted
+
+
+def _with_copies(
+    func: Func, nests: Sequence[Loop], wanted: set[str]
+) -> tuple[dict[int, Body], list[Buffer]]:  # fmt: skip
+    """By the id of each nest, the nest with buffers of its own in place of `wanted`, and what stores these for others;
+    and those buffers."""
+    taken = UsedNames.of(func)
+    leaves = [p.stmt for x in nests for p in leaf_paths(x.body)]
+    buffers = {b.name: b for s in leaves for b in s.buffers if b.name in wanted}
+    own = {name: replace(b, name=taken.name(name)) for name, b in sorted(buffers.items())}
+    labels = {s.label: taken.label(s.label) for s in leaves if stored_buffers(s) & wanted}
+    new: dict[int, Body] = {}
+    for x in nests:
+        stored = _only(x, wanted)
+        loops = {s.var: taken.name(s.var) for s in statements((x,)) if isinstance(s, Loop)}
+        for_others = (rename_symbols(stored, Renaming(loops=loops)),) if isinstance(stored, Loop) else ()
+        new[id(x)] = (rename_symbols(x, Renaming(labels=labels, buffers=own)), *for_others)
+    return new, [*own.values()]
 
 
 def _require_copies(func: Func, rest: Body, nests: Sequence[Loop], wanted: set[str]) -> None:

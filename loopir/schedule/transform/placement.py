@@ -330,27 +330,36 @@ def keep_loop_kinds(move: Move, new: Func) -> Func:
     In an iteration of the loops around both, no other instances run than before. So those of which nothing is asked but
     that iterations are independent keep it.
     """
-    settled = {x.var for x in move.shared if isinstance(x, Loop) and x.kind in INDEPENDENT}
-    held = (*move.shared, *path_within((move.target,), move.loop), *loops((move.tree,)))
-    if all(x.kind == "serial" or x.var in settled for x in held if isinstance(x, Loop)):
+    around = (*move.shared, *path_within((move.target,), move.loop), *loops((move.tree,)))
+    proved = {x.var for x in move.shared if isinstance(x, Loop) and x.kind in INDEPENDENT}
+    if all(x.kind == "serial" or x.var in proved for x in around if isinstance(x, Loop)):
         return new
-    label = move.stmt.label
-    nest = next((s for s in nests(new.body) if label in labels_in(s)), None)
-    if nest is None:
-        return new  # no iteration of it runs
-    place = next(p for p in leaf_paths((nest,)) if p.stmt.label == label)
-    every = [*loops((nest,))]
-    inside = {x.var for x in loops((move.tree,))}
-    paths = ([x.kind for x in p.loops if x.kind in AXES] for p in leaf_paths((nest,)))
-    if twice := next((k for axes in paths for k in axes if axes.count(k) > 1), None):
-        reason = f"the nest of {move.stmt.label} is bound to {twice}, and so is a loop around {move.loop.var!r}"
-        raise move.refuse(reason, "bind its loops after it has moved")
-    for x in every:
-        if x.var in inside and x.kind != "serial":
-            require_outside_lanes(new, x)
-    kept = settled.union(x.var for x in every if x.kind == "serial")
-    require_loop_kinds(new, [v for v in dict.fromkeys([*(x.var for x in place.loops), *inside]) if v not in kept])
+    nest = next((s for s in nests(new.body) if move.stmt.label in labels_in(s)), None)
+    if nest is not None:  # else no iteration of it runs
+        _require_distinct_axes(move, nest)
+        _require_kinds(move, nest, new, proved)
     return new
+
+
+def _require_kinds(move: Move, nest: Stmt, new: Func, proved: set[str]) -> None:
+    """Refuse unless the loops of `nest` of `new`, in which the stage is now, keep what their kinds promise, but for the
+    serial ones and those `proved`."""
+    place = next(p for p in leaf_paths((nest,)) if p.stmt.label == move.stmt.label)
+    moved = {x.var for x in loops((move.tree,))}
+    for x in loops((nest,)):
+        if x.var in moved and x.kind != "serial":
+            require_outside_lanes(new, x)
+    proved = proved.union(x.var for x in loops((nest,)) if x.kind == "serial")
+    require_loop_kinds(new, [v for v in dict.fromkeys([*(x.var for x in place.loops), *moved]) if v not in proved])
+
+
+def _require_distinct_axes(move: Move, nest: Stmt) -> None:
+    """Refuse where two loops around a statement of `nest` are bound to one axis of threads or blocks."""
+    for p in leaf_paths((nest,)):
+        axes = [x.kind for x in p.loops if x.kind in AXES]
+        if twice := next((k for k in axes if axes.count(k) > 1), None):
+            reason = f"the nest of {move.stmt.label} is bound to {twice}, and so is a loop around {move.loop.var!r}"
+            raise move.refuse(reason, "bind its loops after it has moved")
 
 
 def starts_inside(move: Move) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from loopir.analysis.dataflow.reaching_writes import intervening_write
@@ -226,20 +226,34 @@ def _behind(move: Move, maker: StmtPath) -> dict[str, tuple[Loop, int]] | None:
         return None
     (name,) = _written(maker)
     read = [n for n, _ in guarded_loads(move.stmt) if n.buffer.name == name and all(map(is_affine_visible, n.at))]
-    ctx, sizes = known_at(move.func, move.tree).here, frozenset(move.func.sizes)
-    own = {v: x for v, x in own.items() if free_vars(x.extent) <= sizes and is_affine_visible(x.extent)}
-    theirs = {v: x for v, x in theirs.items() if free_vars(x.extent) <= sizes and is_affine_visible(x.extent)}
+    own, theirs = _of_fixed_extent(own, move.func), _of_fixed_extent(theirs, move.func)
+    ctx = known_at(move.func, move.tree).here
     for load in furthest_first(read) if read else ():
-        found: dict[str, tuple[Loop, int]] = {}
-        for u, (ix, c) in zip(at, map(constant_part, load.at), strict=True):
-            v = ix.name if isinstance(ix, Var) else ""
-            if u in theirs and v in own and v not in found and _covers(theirs[u], own[v], c, ctx):
-                found[v] = theirs[u], c
-            elif u in theirs or (v, c) != (u, 0):
-                break
-        else:
+        found = _matched_loops(at, load, theirs, own, ctx)
+        if found is not None:
             return found
     return None
+
+
+def _of_fixed_extent(loops: Mapping[str, Loop], func: Func) -> dict[str, Loop]:
+    """Those of `loops` whose number of iterations depends on sizes of `func` alone."""
+    sizes = frozenset(func.sizes)
+    return {v: x for v, x in loops.items() if free_vars(x.extent) <= sizes and is_affine_visible(x.extent)}
+
+
+def _matched_loops(
+    at: Sequence[str], load: Load, theirs: Mapping[str, Loop], own: Mapping[str, Loop], ctx: Context
+) -> dict[str, tuple[Loop, int]] | None:
+    """By loop of `own` the loop of `theirs` that counts the same dimension of `load`, stored by the loops `at`, and how
+    many iterations behind that it is; None if another dimension has not the same index."""
+    found: dict[str, tuple[Loop, int]] = {}
+    for u, (ix, c) in zip(at, map(constant_part, load.at), strict=True):
+        v = ix.name if isinstance(ix, Var) else ""
+        if u in theirs and v in own and v not in found and _covers(theirs[u], own[v], c, ctx):
+            found[v] = theirs[u], c
+        elif u in theirs or (v, c) != (u, 0):
+            return None
+    return found
 
 
 def _covers(theirs: Loop, own: Loop, c: int, known: Context) -> bool:

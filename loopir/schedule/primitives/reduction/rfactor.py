@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.dependence.reordering import Origin
@@ -107,29 +108,24 @@ class _Parts:
 
     @staticmethod
     def of(func: Func, fold: Fold, loop: Loop) -> _Parts:
-        over, ongoing = set(fold.over) - {loop.var}, fold.reduce.init is None
-        shells = fold.without(over)
-        asked = (*fold.reduce.at, *(fold.reduce.init or ()), *(s for s in shells if not isinstance(s, Loop)))
-        telling = {v for n in asked for v in free_vars(n)}
-        for s in reversed(shells):
-            if isinstance(s, Loop) and (s.var in telling or s is loop or not (ongoing or _runs(func, s))):
-                telling |= {s.var} | free_vars(s.extent)
-        again = [s for s in shells if not isinstance(s, Loop) or s.var in telling]
+        over, shells = set(fold.over) - {loop.var}, fold.without(set(fold.over) - {loop.var})
+        needed = _needed_again(func, fold, loop, shells)
+        again = [s for s in shells if not isinstance(s, Loop) or s.var in needed]
         require_outlived(again, over, loop.var)
-        if inner := sorted(free_vars(loop.extent) & {s.var for s in again if isinstance(s, Loop)}):
+        outer = {s.var for s in again if isinstance(s, Loop)}
+        if inner := sorted(free_vars(loop.extent) & outer):
             reason = (
                 f"the extent of {loop.var!r} depends on {join_names(inner)}, which the fold afterwards runs inside it"
             )
             raise ScheduleError(reason, loop=loop.var, suggestion=f"reorder {join_names(inner)} outside the nest")
         again.remove(loop)
-        kept = {s.var for s in again if isinstance(s, Loop)} | {loop.var}
-        rest = tuple(s.var for s in fold.loops() if s.var not in kept)
-        if at_once := [s.var for s in fold.loops() if s.var in rest and s.kind in ("parallel", *BLOCK_AXES)]:
-            reason = f"iterations of {join_names(at_once)} run at once, and folds into partial results are not atomic"
+        left = [s for s in fold.loops() if s.var not in outer | {loop.var}]
+        if atomic := [s.var for s in left if s.kind in ("parallel", *BLOCK_AXES)]:
+            reason = f"iterations of {join_names(atomic)} run at once, and folds into partial results are not atomic"
             raise ScheduleError(
-                reason, loop=loop.var, suggestion=f"rfactor over one of {join_names(at_once)}, while serial"
+                reason, loop=loop.var, suggestion=f"rfactor over one of {join_names(atomic)}, while serial"
             )
-        return _Parts(func, fold, loop, rest, (loop, *again))
+        return _Parts(func, fold, loop, tuple(s.var for s in left), (loop, *again))
 
     def nest(self) -> Stmt:
         """The partial results, in memory of their own, and the fold of them."""
@@ -167,6 +163,18 @@ class _Parts:
             identity = reduce.monoid.identity
             return (Reduce(memory[0].name, memory, at, reduce.monoid, reduce.values, self.rest, identity),)
         return tuple(Store(b.name, b, at, v) for b, v in zip(memory, reduce.values, strict=True))
+
+
+def _needed_again(func: Func, fold: Fold, loop: Loop, shells: Sequence[Loop | Cond]) -> set[str]:
+    """The loops among `shells` that both halves need: `loop`, those that elements, their first values and guards
+    depend on, and those without which a reduction would start where it does not run."""
+    starts = fold.reduce.init is not None
+    dependent = (*fold.reduce.at, *(fold.reduce.init or ()), *(s for s in shells if not isinstance(s, Loop)))
+    needed = {v for n in dependent for v in free_vars(n)}
+    for s in reversed(shells):
+        if isinstance(s, Loop) and (s.var in needed or s is loop or (starts and not _runs(func, s))):
+            needed |= {s.var} | free_vars(s.extent)
+    return needed
 
 
 def _runs(func: Func, loop: Loop) -> bool:
