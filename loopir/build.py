@@ -145,7 +145,7 @@ def _with_registers(compiled: Any) -> str:
 def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     """What `schedule` costs on a GPU at these sizes, kernel by kernel, and the time predicted; see `Report`.
 
-    `arch` is the GPU's, unless told that of `lp.machine()`. Registers are known where NVRTC is installed. ValueError
+    `arch` is the GPU's, by default that of `lp.machine()`. Registers are known where NVRTC is installed. ValueError
     names the sizes that are missing.
     """
     if sizes.keys() != set(schedule.func.sizes):
@@ -171,7 +171,7 @@ def predict(
 ) -> Prediction:
     """The price of `schedule` on "cuda" or "llvm", without compiling it: seconds, kernels, bytes; see `Prediction`.
 
-    `arch` is the GPU's, unless told that of `lp.machine()`; a size that is not given is taken for 1024. The CPU is this
+    `arch` is the GPU's, by default that of `lp.machine()`; a size that is not given is taken for 1024. The CPU is this
     machine's, and `threads` how many run parallel loops, as for `build`. Raises LowerError or TargetError for a
     schedule that the target cannot run.
     """

@@ -65,7 +65,7 @@ def interpret(
 
     `args` are by name, or in order for all but "out" parameters. `sizes` are inferred from the shapes where possible.
     In domain "ring" floats are uint32 in and out (see `loopir.interp.value_domains`). `seed` determines the order of
-    threads. `watch` is told of writes (see `loopir.interp.watch`). Raises ValueError for arguments that do not fit,
+    threads. `watch` is called for writes (see `loopir.interp.watch`). Raises ValueError for arguments that do not fit,
     InterpretError for a wrong access, a race or a divergent barrier.
 
         >>> double = lp.Schedule(lp.placeholder((3,), "float32", name="A") * 2.0).func
@@ -92,7 +92,7 @@ def trace(func: Func, args: Mapping[str, Any] | Sequence[Any], sizes: Mapping[st
 
 
 Seen = Callable[[CheckedMemory, int, bool, Instance], None]
-"""Told of each access: the memory, the cell, whether it is a write, and the instance; `memory.who` is the thread."""
+"""Called for each access: the memory, the cell, whether it is a write, and the instance; `memory.who` is the thread."""
 
 
 @deep(InterpretError)
@@ -161,7 +161,7 @@ class _Run:
 
     @property
     def traced(self) -> bool:
-        """Whether accesses are told with the instance that makes them."""
+        """Whether accesses are reported with the instance that makes them."""
         return any(x is not None for x in (self.trace, self.seen, self.watch))
 
     def allocate(self, b: Buffer, values: Array | None = None) -> CheckedMemory:
@@ -245,7 +245,7 @@ class _Run:
         return CollectiveIssue(site, fn.name, fn.level, operands, done)
 
     def issued(self, fn: Instruction, site: int) -> Instance:
-        """What an issue is told as: the instruction, where it stands, and how often this thread has come by."""
+        """How an issue is reported: the instruction, where it stands, and how often this thread has come by."""
         who = (site, self.who.block, self.who.agent.number)
         self.issues[who] = self.issues.get(who, 0) + 1
         return fn.name, (site, self.issues[who])

@@ -160,7 +160,7 @@ class _Compiler(PythonExpr, PythonLines):
         return Program(source, self.pool["entry"])
 
     def guarded(self, depth: int, inner: Callable[[int], None]) -> None:
-        """What `inner` emits, with a fault told where it happened."""
+        """What `inner` emits, with a fault reported where it happened."""
         self.emit(depth, "at = None")
         self.emit(depth, "try:")
         start = len(self.lines)

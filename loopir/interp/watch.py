@@ -41,7 +41,7 @@ class Watch:
 
 @dataclass(slots=True)
 class WatchedMemory(CheckedMemory):
-    """A buffer whose writes are told, with the element and the value."""
+    """A buffer whose writes are reported, with the element and the value."""
 
     told: Callable[[str, tuple[int, ...], Any], None] | None = None
 

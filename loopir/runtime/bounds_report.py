@@ -1,4 +1,4 @@
-"""What a program's tests of its subscripts and values told: an error after the run, if one failed.
+"""Report what a program's tests of its subscripts and values found: an error after the run, if one failed.
 
 Lowering puts a test where an access is not proved to be inside its buffer (see
 `loopir.lower.common.insert_bounds_checks`). The tests write words, which are read when the program has run; on a GPU

@@ -202,7 +202,7 @@ FEW = ("simplify_cfg", "sroa", "instruction_combine")
 
 
 def _passes(left: bool) -> str:
-    """What a compilation is told apart by, of those of one source."""
+    """The key of a compilation among those of one source."""
     return f"{'3' if left else ' '.join(FEW)}, lone lanes"
 
 

@@ -313,7 +313,7 @@ class Schedule(Methods):
         """Prove with isl that the nest as it is now has the dataflow of the program that the first step was taken on.
 
         For all sizes that it assumes, and up to the order of the folds of each monoid. It looks at the two programs
-        alone, not at the steps or their checks. What could not be proved is told with the reason (memory that decides,
+        alone, not at the steps or their checks. What could not be proved has its reason (memory that decides,
         products of sizes); `.wrong` is an element that differs in a run, if there is one. True if all is proved.
         """
         first = self
@@ -384,7 +384,7 @@ class Schedule(Methods):
     def report(self, arch: str | None = None, **sizes: int) -> Any:
         """What it costs on a GPU at these sizes: work counted kernel by kernel, what bounds it, the time predicted.
 
-        `arch` is the GPU's, such as "sm_89"; unless told, that of `lp.machine()`.
+        `arch` is the GPU's, such as "sm_89"; by default, that of `lp.machine()`.
         """
         return load("loopir.build").report(self, arch, **sizes)
 

@@ -91,32 +91,32 @@ def one_hot(x: Tensor, num_classes: int | IndexExpr, dtype: DTypeLike = "int64")
 
 
 def zeros(shape: Sequence[Any] | int | IndexExpr, dtype: DTypeLike = "float64") -> Tensor:
-    """A tensor of `shape` that is 0 everywhere; float64 as NumPy's, unless told."""
+    """A tensor of `shape` that is 0 everywhere; float64 as NumPy's, by default."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Sequence[Any] | int | IndexExpr, dtype: DTypeLike = "float64") -> Tensor:
-    """A tensor of `shape` that is 1 everywhere; float64 as NumPy's, unless told."""
+    """A tensor of `shape` that is 1 everywhere; float64 as NumPy's, by default."""
     return full(shape, 1, dtype)
 
 
 def full_like(x: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """`fill_value` everywhere, in the shape of `x`, and in its type unless told."""
+    """`fill_value` everywhere, in the shape of `x`, and in its type by default."""
     e = as_expr(Tensor, x, None)
     return full(e.shape, fill_value, e.dtype if dtype is None else dtype)
 
 
 def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """0 everywhere, in the shape of `x`, and in its type unless told."""
+    """0 everywhere, in the shape of `x`, and in its type by default."""
     return full_like(x, 0, dtype)
 
 
 def ones_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """1 everywhere, in the shape of `x`, and in its type unless told."""
+    """1 everywhere, in the shape of `x`, and in its type by default."""
     return full_like(x, 1, dtype)
 
 
 def eye(N: int | IndexExpr, M: int | IndexExpr | None = None, k: int = 0, dtype: DTypeLike = "float64") -> Tensor:
-    """1 on diagonal `k` of N rows and M columns, N unless told, and 0 elsewhere. Diagonals count upwards."""
+    """1 on diagonal `k` of N rows and M columns, N by default, and 0 elsewhere. Diagonals count upwards."""
     rows, columns = arange(N), arange(N if M is None else M)
     return cast(elementwise(Tensor, "eq", rows[:, None] + k, columns[None, :]), dtype)

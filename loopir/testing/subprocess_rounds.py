@@ -64,7 +64,7 @@ def run_rounds(
 ) -> Note:
     """Run `command(round, seconds, file for its note)` until one ends by itself or `seconds` have gone by.
 
-    One that dies is told with the round, the case and the traceback that Python's faulthandler left, and so is one that
+    One that dies is logged with round, case and the traceback that Python's faulthandler left, and so is one that
     begins no case for `stuck` seconds, which is ended. Gives what all have done together.
     """
     end, total = monotonic() + seconds, Note(first)

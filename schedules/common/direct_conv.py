@@ -30,7 +30,7 @@ def direct_cpu(
 ) -> lp.Schedule:
     """The product `stage` over several loops, and what is made of it, in register tiles on threads.
 
-    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them.
+    A vector has `lanes` elements, and there are `registers` of them; by default, as this machine has them.
     """
     s, stage, out = followed(s, stage)
     p = require_product(s, stage)

@@ -16,7 +16,7 @@ from .nest_queries import batched, extent, free_loops, if_legal, one_nest
 
 BANK_BYTES = 4
 FULL_TILE = 64
-"""The tile for sides that are whole ones, unless told."""
+"""The tile for sides that are whole ones, by default."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def transpose(
 ) -> lp.Schedule:
     """`stage`, which reads an input across the direction it writes in, by tiles of `tile` x `tile` in shared memory.
 
-    Unless told: where both sides are whole tiles of 64, 256 threads move 8 bytes each at once. Else rows are not
+    By default: where both sides are whole tiles of 64, 256 threads move 8 bytes each at once. Else rows are not
     aligned, and threads move elements: 512 threads of tiles of 64 if these are words, 128 of tiles of 32 if less.
     ScheduleError if `stage` is no such stage.
     """

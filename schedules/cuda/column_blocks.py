@@ -42,7 +42,7 @@ def along_columns(s: lp.Schedule) -> bool:
 def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | None = None) -> lp.Schedule:
     """`s` as one launch whose blocks take columns; ScheduleError if its stages do not all work along the same ones.
 
-    A block has `side` vectors side by side, and `threads` threads; unless told, so that a thread keeps few elements.
+    A block has `side` vectors side by side, and `threads` threads; by default, so that a thread keeps few elements.
     """
     made = _column_plan(s, side, threads)
     if made is None:

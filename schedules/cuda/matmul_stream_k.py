@@ -36,9 +36,9 @@ def matmul_stream(
 ) -> lp.Schedule:
     """The contraction `stage` of 16-bit floats, for sm_90a: its first `rows` in tiles of `block`, by `matmul_wgmma`
     with `options`, and the others in tiles of `rest`, in `parts` of as many steps of 128 bytes each, one for each
-    multiprocessor unless told.
+    multiprocessor by default.
 
-    Unless told, as many rows as make whole turns of all multiprocessors are made in tiles; 0 deals out all. What is
+    By default, as many rows as make whole turns of all multiprocessors are made in tiles; 0 deals out all. What is
     left has to be whole tiles and whole steps. The pieces' sums are float32 of the shape (parts, pieces, *rest),
     written and read once, by blocks with `stages` steps there at once. It pays where a last turn of tiles is nearly
     empty: 1.3 times as fast on an H200 at 2304 x 2048 x 8192 (benchmarks/notes/gpu_matmul.md).

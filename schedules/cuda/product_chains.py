@@ -46,7 +46,7 @@ def product_chain(
     s: lp.Schedule, *, rows: int | None = None, keys: int | None = None, stages: int = STAGES
 ) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
-    over all blocks of `keys`; unless told, the largest that there is room for, and of which few elements are left over.
+    over all blocks of `keys`; by default, the largest that there is room for, and of which few elements are left over.
     Scores after the last key are -inf."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]

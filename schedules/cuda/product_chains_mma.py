@@ -27,7 +27,7 @@ HELD_ROWS = "fragment(32, 2, lambda t, v: t // 4 + v * 8)"
 @lp.composite
 def product_chain_mma(s: lp.Schedule, *, warps: int = WARPS, keys: int | None = None) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of `warps` for each block of 16 rows a warp,
-    which goes over all blocks of `keys`; unless told, as many as there is room for."""
+    which goes over all blocks of `keys`; by default, as many as there is room for."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     keys = keys or _warp_keys(s, c)

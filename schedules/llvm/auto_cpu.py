@@ -79,7 +79,7 @@ ROWS = Knob("rows", "rows of a grid that are taken together", octaves(1, 8), 0.0
 def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     """`s` with each stage run by threads over its outermost loop, by vectors over its innermost free one.
 
-    Vectors have `lanes` elements, unless told as many as this machine's. A contraction of two operands runs in register
+    Vectors have `lanes` elements, by default as many as this machine's. A contraction of two operands runs in register
     tiles, as does a convolution. Reductions along a row fold vectors, and those across rows take these as they lie; in
     others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
     across the direction of the results goes through tiles in registers. Two products with folds of rows between them,

@@ -18,7 +18,7 @@ VECTORS = 4
 
 @lp.composite
 def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
-    """`s` with the innermost loops of `stage` in vectors of `lanes`, unless told those of this machine, if they can be.
+    """`s` with the innermost loops of `stage` in vectors of `lanes`, by default those of this machine, if they can be.
 
     A stage whose loops are scheduled already, or that does not run along memory, is left as it is.
     """

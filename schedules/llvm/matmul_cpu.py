@@ -74,7 +74,7 @@ def matmul_cpu(
 ) -> lp.Schedule:
     """The contraction `stage` in register tiles, threads over blocks of `tiles` of them.
 
-    A vector has `lanes` elements, and there are `registers` of them; unless told, as this machine has them, and blocks
+    A vector has `lanes` elements, and there are `registers` of them; by default, as this machine has them, and blocks
     as its caches take them. With `tiles`, operands are always copied into panels.
     """
     c = require_contraction(s, stage)

@@ -113,7 +113,7 @@ def matmul_pairs(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.
     over blocks of rows: int16, int8 and uint8 in int32; bfloat16 in float32 but for denormal numbers.
 
     Rows, columns and steps have to be known; what they lack of whole tiles is 0 in the panels. What the operands are
-    widened from goes straight into these. A vector has `lanes` sums; unless told, as this machine's have. Whether the
+    widened from goes straight into these. A vector has `lanes` sums; by default, as this machine's have. Whether the
     CPU has the instruction shows when it is built.
     """
     found = small(s, stage, lanes)

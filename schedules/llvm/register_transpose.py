@@ -32,7 +32,7 @@ def transposed_tile(s: lp.Schedule, stage: str) -> int | None:
 
 @lp.composite
 def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.Schedule:
-    """`stage`, which reads an input across the direction it writes in, by tiles of `rows` x `rows`, unless told as many
+    """`stage`, which reads an input across the direction it writes in, by tiles of `rows` x `rows`, by default as many
     as a vector has elements; threads over tiles. ScheduleError if `stage` is no such stage."""
     t, rows = find_transposed_read(s, stage), rows or transposed_tile(s, stage)
     rows = None if rows is None else REGISTER_TILE(rows, at=stage)

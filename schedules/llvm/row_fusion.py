@@ -23,9 +23,9 @@ RECOMPUTED = 1.5
 
 @lp.composite
 def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -> lp.Schedule:
-    """`s` with all stages that can be placed there computed in `loop`, the outermost of the last stage unless told.
+    """`s` with all stages that can be placed there computed in `loop`, the outermost of the last stage by default.
 
-    The rows run on threads, and the loops along a row in vectors of `lanes`, unless told those of this machine; what
+    The rows run on threads, and the loops along a row in vectors of `lanes`, by default those of this machine; what
     is folded along a row is folded by vectors.
     """
     last = s.stages[-1]

@@ -38,7 +38,7 @@ def plan(
     bytes for what lives between kernels. `effort` "exact" tries every grouping of up to 12 nests; "measure" gives what
     `tune` chooses, which takes the options of `measuring` (`budget_s`, `executor`, `database`, `p99`), as one group
     whose seconds are measured. After `fuel` merges greedy stops. `work` is how many lines of nests rules may make
-    before no more merges are priced, unless told in proportion to the nests; the log says when it is used up.
+    before no more merges are priced, by default in proportion to the nests; the log says when it is used up.
     `observer` is called with the candidates (`schedules.Candidate`) of each comparison by price, of recipes for a
     product and of rules for a group, and the one that is taken.
     Raises ScheduleError for pins that cannot be, and ValueError for a budget that nothing found meets, or pins and the

@@ -34,7 +34,7 @@ from .residual import Residual
 
 Effort = Literal["none", "quick", "full"]
 BUDGETS = {"quick": 10.0, "full": 120.0}
-"""Seconds that a run takes, unless told."""
+"""Seconds that a run takes, by default."""
 CHECKED, COMBINED = 0.5, 0.7
 """What part of the time has passed when no more single values are checked, and no more combinations."""
 CONFIRMED = 0.15

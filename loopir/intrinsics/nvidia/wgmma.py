@@ -2,7 +2,7 @@
 "Asynchronous warpgroup level matrix instructions"; sm_90a alone). How sums are rounded, the hardware says: those of
 8-bit floats are kept to some 14 bits from product to product, so long ones are less exact than float32 is.
 
-Both operands come straight from shared memory, each told by a descriptor, or the left one from registers, `_ar`, where
+Both operands come straight from shared memory, each by a descriptor, or the left one from registers, `_ar`, where
 something is made of it first; the sums are a fragment that the 128 threads hold. There is one instruction for every n
 that is a multiple of 8 up to 256, declared when its name is first used.
 """

@@ -90,7 +90,7 @@ def verify(func: Func, stage: Stage = "schedule") -> None:
 
 def _body(body: Body, here: VerifyContext, sizes: frozenset[str]) -> None:
     chained = here.loops and len(body) == 1
-    for s in body:  # those met most are told by their types, which is sooner than a match
+    for s in body:  # the commonest by their types, which is faster than a match
         if isinstance(s, Loop):
             _loop(s, here, sizes) if chained else _check_nest(s, here, sizes)
         elif isinstance(s, Store):

@@ -168,7 +168,7 @@ def _op(n: Op, here: VerifyContext, params: dict[str, DType] | None) -> None:
 
 
 def arguments(n: Op, here: VerifyContext, params: dict[str, DType] | None) -> DType:
-    """Check what an operation is done to, and give the type of what it makes; those met most are told by theirs."""
+    """Check what an operation is done to, and give the type of what it makes; the commonest by their types."""
     args: tuple[Any, ...] = n.args
     fn, seen = n.fn, here.seen
     if len(args) != fn.arity:

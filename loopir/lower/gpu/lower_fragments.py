@@ -92,7 +92,7 @@ class _Lanes:
         return _Lanes(axes.get("threadIdx.x"), axes.get("threadIdx.y"))
 
     def who(self, level: IssueScope) -> dict[str, Index]:
-        """What an address that speaks of the lane is told."""
+        """The index of the lane in an address that depends on it."""
         if self.lane is None or level == "thread":
             return {}
         return {LANE: Var(self.lane) if level == "warp" else Var(self.warp or "") * LANES + Var(self.lane)}

@@ -3,7 +3,7 @@
 What a call of a small kernel costs is Python, and what costs most there is to ask arrays what they are. So the checks
 of a plan (see `plans`) are made in machine code too: type, dtype, shape, flags and alignment of each array, and that
 none that is written overlaps another; then the kernels are called, on the threads of the pool where the program has
-parallel loops. All is told by a table of words, in which memory for intermediates is lent to one call at a time. What
+parallel loops. It is driven by a table of words, in which memory for intermediates is lent to one call at a time. What
 does not fit it goes the way of plans, as do programs of many kernels, and those whose host makes tests.
 
 NumPy's C API has the fields of an array at fixed places (`PyArrayObject_fields`); an array that is known shows, once,

@@ -23,7 +23,7 @@ WORD, ADDRESS, CODE = ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32
 class CpuRuntime:
     """Runs kernels on this machine: what the host function of a program calls.
 
-    A kernel is told as its name, how many integers and how many addresses it takes, and whether it is one of a range.
+    A kernel is its name, how many integers and how many addresses it takes, and whether it is one of a range.
     """
 
     device = "cpu"

@@ -22,7 +22,7 @@ PATIENCE = 2000
 """How often who waits looks before it sleeps: some 30 us, and as often again, giving way to others, some 500 us."""
 CACHE_LINE = 64
 X86 = ("x86_64", "AMD64")
-"""Where a core is told that it only waits."""
+"""Machines whose cores have an instruction for waiting in a loop."""
 
 
 MAX_THREADS = 1024

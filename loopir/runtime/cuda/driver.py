@@ -99,7 +99,7 @@ class Device:
         """As the driver has it, of ctypes' objects: four arguments cost less than the eleven of cuLaunchKernel."""
         early = self.capability >= EARLY
         self.attributes = (ctypes.addressof(AFTER_PREVIOUS), 1) if early else (0, 0)
-        """What launches of kernels that wait first are told beside their shape: where that stands, and how much."""
+        """Attributes of launches of kernels that wait first: their address, and their number."""
         self._streams: dict[int, Stream] = {}
         self.l2_bytes: int = self.check(
             self.cu.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, self.handle), "size its cache"

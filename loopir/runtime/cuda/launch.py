@@ -190,7 +190,7 @@ class Loaded:
 
 
 class Room:
-    """What the driver is told of one launch: a CUlaunchConfig, values behind it, and where each argument's value is.
+    """The driver's arguments of one launch: a CUlaunchConfig, values behind it, and where each argument's value is.
 
     Arguments have 8 bytes each, of which the driver takes as many as the kernel's parameter has; `order` says which of
     the values each is. The driver has copied all when a launch returns.

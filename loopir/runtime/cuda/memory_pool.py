@@ -1,7 +1,7 @@
 """Pool of device memory, by stream, so that calls need not ask the driver.
 
 What is freed on a stream may be used again by what is launched on it later, with no event and no wait: a stream runs
-in order. So blocks are kept by stream, told apart by the driver's number for it, as handles are given out again. A
+in order. So blocks are kept by stream, identified by the driver's number for it, as handles are given out again. A
 stream that is being captured into a graph gets none, as the graph may run at any time: there the driver's own
 allocations become part of the graph. At most a part of the GPU's memory is kept, and none when memory runs out.
 """

@@ -112,7 +112,7 @@ def _compile(nvrtc: Any, source: str, arch: str, options: list[str]) -> Compiled
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CompileError(f"NVRTC turns the emitted source down for {arch}:\n{log}", source=source, log=log)
         if ignored := re.findall(r".*C75\d\d.*", log):
-            raise CompileError("ptxas did not do as it was told:\n" + "\n".join(ignored), source=source, log=log)
+            raise CompileError("ptxas ignored directives of the source:\n" + "\n".join(ignored), source=source, log=log)
         cubin = bytes(_check(nvrtc, nvrtc.nvrtcGetCUBINSize(program)))
         _check(nvrtc, nvrtc.nvrtcGetCUBIN(program, cubin))
     finally:

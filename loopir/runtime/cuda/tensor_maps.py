@@ -52,7 +52,7 @@ class TensorMap:
         return found[0]
 
     def told(self, sizes: tuple[int, ...]) -> MapDescriptor:
-        """What the driver is told of an array of these sizes, and strides."""
+        """The driver's arguments for an array of these sizes, and strides."""
         cu, rank = self.cu, len(self.box)
         kind, bytes_ = MAP_TYPES[self.dtype]
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{self.span}B' if self.span else 'NONE'}"

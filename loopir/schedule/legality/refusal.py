@@ -30,7 +30,7 @@ def refusal(clash: Clash, reason: str, loop: str | None, suggestion: str) -> Sch
 def witness_in_memory(
     func: Func, witness: Witness, names: set[str], place: Callable[[str, tuple[int, ...]], object]
 ) -> Witness:
-    """A witness of what memory would be, told of `func`, in which elements of the buffers `names` lie apart.
+    """A witness of what memory would be, in terms of `func`, in which elements of the buffers `names` lie apart.
 
     `place` says where the element of one of them would be.
     """

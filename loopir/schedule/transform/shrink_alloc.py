@@ -207,7 +207,7 @@ def _carried(func: Func, names: set[str], using: Sequence[Statement], earlier: S
     """Whether one of the statements reads what one wrote `earlier`."""
     asked: dict[tuple[int, ...], bool] = {}
     kept: list[object] = []
-    """What was asked about, which has to stay there as long as it is told by identity."""
+    """What was asked about, which has to stay alive as long as it is identified by `id`."""
 
     def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
         key = id(s), id(a), id(t), id(b)

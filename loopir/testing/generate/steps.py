@@ -56,7 +56,7 @@ def schedules(
     """Up to `most` steps that apply to `func`, as the Schedule that they lead to; `.trace` holds them.
 
     `primitives` names those to draw from, one of them twice if it is to come twice as often: all of EXACT, if it is
-    None. `refused(func, step, error)` is told of every step that was tried and turned down.
+    None. `refused(func, step, error)` is called for every step that was tried and refused.
     """
     s = Schedule(func)
     chosen = sorted(EXACT if primitives is None else primitives)

@@ -1,4 +1,4 @@
-"""What one of several processes does of a hunt: mutants are told by their number, as their patches do not travel."""
+"""What one of several processes does of a hunt: mutants are sent by number, as their patches do not travel."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _mutant_size(wrong: Wrong) -> tuple[int, int, int, str]:
 
 
 def largest_extent(func: Func, sizes: Mapping[str, int]) -> int:
-    """How often the longest loop of `func` runs at `sizes`; a size that is not told counts as 1."""
+    """How often the longest loop of `func` runs at `sizes`; a size that is not given counts as 1."""
     known = {n: sizes.get(n, 1) for n in func.sizes}
     found = [0]
 

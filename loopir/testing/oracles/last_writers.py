@@ -21,7 +21,7 @@ from loopir.testing.oracles.access_trace import Env, Home, Lane, Run, digest
 
 
 class Flow(Run):
-    """A Run in which a write is told by its statement alone, not by its iteration, and there are no events.
+    """A Run in which a write is identified by its statement alone, not by its iteration, and there are no events.
 
     `values` are all that were made, `used` those that were read, `writes` counts those of each statement.
     """

@@ -165,7 +165,7 @@ def _newer(
     fewer: int | None,
 ) -> Iterator[int | None]:
     """How many groups are newer, at least, than a copy of `s` at the wait for it that is next before an instance of
-    `t` which touches the same; None if that cannot be told, negative if no wait is between. Groups are iterations of
+    `t` which touches the same; None if that is not known, negative if no wait is between. Groups are iterations of
     `root` where these are `counted`. What is not `fewer` than is known may be left out.
 
     Both in one iteration of the `outer` loops: at its end no copy is under way.

@@ -213,7 +213,7 @@ class _Kernel:
         return _one_thread_s(s, self.threads)
 
     def filled(self, run: Sequence[Stmt], slot: Load) -> Body:
-        """Copies, which fill `slot` together, after the barrier was told of their bytes."""
+        """Copies, which fill `slot` together, after the barrier expects their bytes."""
         marked = rewrite(tuple(run), lambda s: replace(s, ring=slot) if issues(s, "bytes") else None)
         first, *others = (s for s in marked if isinstance(s, If))
         return (If(first.cond, (ExpectTx(slot, sum(map(transaction_bytes, run))), *first.then)), *others)

@@ -333,7 +333,7 @@ class _Parts:
     def behind(self, s: Statement, t: Statement, among: str) -> list[Constraint] | None:
         """What holds where `s`, of the rest, is done after the copy `t` that is made `among` it in its iteration.
 
-        None where that is not told by the loop `among` and the first of the copy's own alone.
+        None where that does not follow from the loop `among` and the first of the copy's own alone.
         """
         within = [x for x in s.place.loops if x in self.rest]
         copy = next(c for c in self.copies if any(x is t.place.stmt for x in statements((c,))))

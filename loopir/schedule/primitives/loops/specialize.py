@@ -59,7 +59,7 @@ from loopir.schedule.schedule import primitive
 def specialize(func: Func, loop: str, when: str | None = None) -> Func:
     """Make a version of `loop` for where `when` holds, and keep the loop as it is for where it does not.
 
-    `when` is a condition on sizes and on the loops around, as text; unless told, it is what the selections in the loop
+    `when` is a condition on sizes and on the loops around, as text; by default, it is what the selections in the loop
     ask that is the same in all of its iterations. The version keeps the names and is simplified by what `when` says,
     so that it can be scheduled further; the names of the other get numbers.
 

@@ -28,8 +28,8 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
     It may speak of sizes, but for such as a dimension is called like, and has to put no two elements in one place. An
     array that the caller passes lies as it does: `cache_read` makes a copy that may lie otherwise.
 
-    A fragment is told which element each register of each lane holds: "fragment(32, 1, lambda t, v: t)" are 32 elements
-    for 32 lanes, and "fragment(32, 1, lambda t, v: t // 4)" 8 of them, each held by four lanes.
+    That of a fragment says which element each register of each lane holds: "fragment(32, 1, lambda t, v: t)" are 32
+    elements for 32 lanes, and "fragment(32, 1, lambda t, v: t // 4)" 8 of them, each held by four lanes.
 
     before:
         def f(n: "size", A: "float32[8, n]", B: "out float32[8, n]"):
@@ -130,7 +130,7 @@ def set_layout(func: Func, buffer: str, layout: str) -> Func:
 
 
 def _as_fragment(b: Buffer, layout: str) -> Buffer:
-    """The fragment `b` with the layout that is told."""
+    """The fragment `b` with the layout that is given."""
     try:
         held = fragment_layout(layout)
     except ParseError as error:

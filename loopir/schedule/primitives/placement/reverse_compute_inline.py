@@ -130,7 +130,7 @@ def _refusal_in_loops_of(
 ) -> ScheduleError:
     """The refusal, which is about a nest that nobody has seen, with its iterations as they are in `func`.
 
-    Where it is about no iterations, an element that the maker stores and the consumer reads is told.
+    Where it is about no iterations, the witness is an element that the maker stores and the consumer reads.
     """
     label, (name,), consumer = maker.stmt.label, _written(maker), place.stmt.label
     reason = error.reason

@@ -99,7 +99,7 @@ def _require_known(fold: Fold, target: Loop) -> None:
 
 
 def _keeps_what_is_there(fold: Fold) -> bool:
-    """Whether it starts from its own elements, wherever that is told: such stores may stand anywhere."""
+    """Whether it starts from its own elements, however it is written: such stores may stand anywhere."""
     r = fold.reduce
     own = tuple(Load(b, r.at) for b in r.buffers)
     conds = (c for c, _ in fold.place.conds())
