@@ -232,3 +232,14 @@ def f(x: "float32[9, 640]", y: "out float32[640]"):
     kernel = s.build("llvm")
     assert (kernel(given) == given.sum(axis=0)).all()
     assert "store <16 x float>" not in kernel.source
+
+
+def test_a_loop_of_one_iteration_is_none_and_masks_in_it_are_constant() -> None:
+    x = lp.placeholder((40, 5, 21), "float32", name="x")
+    s = folded(lp.Schedule(lp.sum(x * 2.0, axis=2)), "sum", lanes=8)
+    assert "k_o_last" in s.loops()
+    kernel = s.build("llvm")
+    assert "k_o_last" not in kernel.source
+    assert "icmp slt <" not in kernel.source
+    given = np.random.default_rng(0).integers(-9, 9, (40, 5, 21)).astype(np.float32)
+    np.testing.assert_array_equal(kernel(given), 2 * given.sum(axis=2))

@@ -176,6 +176,9 @@ class _Emitter:
             values.enter_lanes(s.var, count)
             self.body(s.body)
             values.leave_lanes()
+        elif count == 1:  # such as the last vector of a row: masks in it are constant
+            values.env[s.var] = word(0)
+            self.body(s.body)
         elif s.kind == "unroll" and 0 <= self.copies * count <= UNROLL_LIMIT:
             around, self.copies = self.copies, self.copies * max(1, count)
             self.unrolled += 1
