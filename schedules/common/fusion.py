@@ -9,6 +9,7 @@ from math import prod
 import loopir as lp
 
 from .nest_queries import if_legal, reader, readers, reads_of, written_by
+from .operands import is_view
 from .view_loops import split_view
 
 
@@ -53,6 +54,16 @@ def index_stages_inlined(s: lp.Schedule) -> lp.Schedule:
             continue
         if all(t.write and t.dtype.kind != "float" for t in s.accesses(stage)):
             s = if_legal(s, "compute_inline", stage)
+    return s
+
+
+def views_inlined(s: lp.Schedule) -> lp.Schedule:
+    """`s` with each stage inlined that only moves elements which its readers only move on: they are moved once."""
+    for stage in s.stages if len(s.stages) > 1 else ():
+        if stage in s.stages and is_view(s, stage):
+            found = readers(s, stage)
+            if found and all(is_view(s, x) for x in found):
+                s = if_legal(s, "compute_inline", stage)
     return s
 
 

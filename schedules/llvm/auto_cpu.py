@@ -13,7 +13,7 @@ import loopir as lp
 
 from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
-from ..common.fusion import epilogue, index_stages_inlined
+from ..common.fusion import epilogue, index_stages_inlined, views_inlined
 from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import (
     evaluates_functions,
@@ -66,6 +66,8 @@ MOST_LANES = 64
 IDLE = 1 / 8
 """What part of the vectors of a line may be computed for nothing, so that functions of several are evaluated side by
 side: less than these gain by it (1.15 to 1.3 of exp and silu, as measured)."""
+SMALLEST_TILE = 4
+"""Rows of a tile in registers, at least."""
 CHAINED = Knob("chained", "whether products with folds of rows between them are one loop over blocks", either, 0.5)
 ONE_LOOP = Knob("together", "whether all stages are in one loop over rows", either, 0.3)
 UNIT = Knob("unit", "which instructions multiply", lambda formula: ("vectors",), 0.3)
@@ -88,7 +90,7 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     is_new, s = not s.trace, index_stages_inlined(s)
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
-    s = _prepared(_without_unit_loops(join_views(s)) if is_new else s)
+    s = _prepared(_without_unit_loops(join_views(views_inlined(s))) if is_new else s)
     together = _rows_in_one_loop(s, lanes)
     if together is None and (split := _periods_split(s, lanes)).func is not s.func:
         s, together = split, _rows_in_one_loop(split, lanes)
@@ -181,10 +183,17 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     if across(s, stage) is not None:
         return columns(s, stage, lanes=lanes)
     if loops:
-        tiles = legal(s, transpose_cpu, stage) if transposed_tile(s, stage) is not None else None
-        made = tiles or _grid(s, stage, loops, width)
+        made = _transposed(s, stage) or _grid(s, stage, loops, width)
         return made if stage not in made.stages or _has_lanes(made, stage) else folded(made, stage, lanes=lanes)
     return into_one(s, stage, lanes=lanes)
+
+
+def _transposed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
+    """`stage` by tiles in registers, if it reads across the direction it writes in: the largest that are boxes of what
+    is read, as no row of a tile is where a loop over several dimensions of the input passes the end of one."""
+    rows = transposed_tile(s, stage) or 0
+    tiles = (legal(s, transpose_cpu, stage, rows=n) for n in (rows, rows // 2, rows // 4) if n >= SMALLEST_TILE)
+    return next((t for t in tiles if t is not None), None)
 
 
 def _pieces(s: lp.Schedule, before: Sequence[str], stage: str, lanes: int | None) -> lp.Schedule:

@@ -75,3 +75,23 @@ def test_auto_takes_what_is_read_across_in_any_way(how: str) -> None:
              for n, b in enumerate(s.func.args) if b.buffer.name != "z"}  # fmt: skip
     (want,) = lp.interpret(s.func, given).values()
     np.testing.assert_array_equal(schedules.auto(s, "llvm").build("llvm")(*given.values()), want)
+
+
+def test_a_transpose_that_is_stored_once_more_is_moved_once() -> None:
+    x = lp.placeholder((64, 48), "float32", name="x")
+    s = lp.Schedule(lp.compute((48, 64), lambda i, j: x[j, i], name="y").named("z"))
+    t = schedules.auto(s, "llvm")
+    assert len(s.stages) == 2
+    assert len(t.loops(t.stages[-1])) == 4
+    a = np.random.default_rng(0).random((64, 48), np.float32)
+    np.testing.assert_array_equal(t.build("llvm")(a), a.T)
+
+
+def test_tiles_are_as_small_as_a_row_of_an_image_asks() -> None:
+    rows = lp.vector_unit()[0] // 4
+    shape = (2, 32, 6, 7 * (rows // 2))  # two dimensions are one loop, and a tile has half a vector of it
+    s = permuted(shape, (0, 2, 3, 1))
+    t = schedules.auto(s, "llvm")
+    assert [t.loop(x).extent.value for x in t.loops("y")[-2:]] == [rows // 2] * 2  # type: ignore[union-attr]
+    a = np.random.default_rng(0).integers(0, 99, shape).astype(np.float32)
+    np.testing.assert_array_equal(t.build("llvm")(a), a.transpose(0, 2, 3, 1) + 1)
