@@ -83,20 +83,26 @@ def stored_if_costly(e: Expr) -> Any:
     return as_stage(e, "t") if costly and not store(e) else e
 
 
+def _reduce_elements(
+    cls: type[Expr], monoid: Monoid, parts: Sequence[Expr], axes: tuple[Any, ...]
+) -> tuple[Any, ...]:  # fmt: skip
+    """The reduction of elements over `axes` that the caller indexes with, by `monoid`."""
+    r = Reduction(monoid, tuple(p.at(()) for p in parts), axes)
+    deps = [d for p in parts for d in p.deps]
+    symbols = {k: s for e in (*parts, *axes) for k, s in e.symbols.items()}
+    value: Callable[[Any], Value] = lambda _: r.values[0]  # noqa: E731
+    return tuple(cls((), p.type, value, deps, symbols, reduction=(r, n)) for n, p in enumerate(monoid.left))
+
+
 def _reduce(
     cls: type[Expr], monoid: Monoid, parts: Sequence[Expr], axis: Axis, keepdims: bool, name: str
 ) -> tuple[Any, ...]:
     if _symbolic(axis):
-        axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
         if any(p.ndim for p in parts) or keepdims:
             raise ExprError(
                 f"{name} over a reduce_axis takes an element, such as A[i, k]; {parts[0].described()} is given"
             )
-        r = Reduction(monoid, tuple(p.at(()) for p in parts), axes)
-        deps = [d for p in parts for d in p.deps]
-        symbols = {k: s for e in (*parts, *axes) for k, s in e.symbols.items()}
-        none: Callable[[Any], Value] = lambda _: r.values[0]  # noqa: E731
-        return tuple(cls((), p.type, none, deps, symbols, reduction=(r, n)) for n, p in enumerate(monoid.left))
+        return _reduce_elements(cls, monoid, parts, tuple(axis) if isinstance(axis, tuple | list) else (axis,))
     shape = parts[0].dims
     over = resolve_axes(axis, len(shape), name, parts[0])
     loops = tuple((unique(v), d) for v, d in zip(default_names(len(shape)), shape, strict=True))

@@ -21,6 +21,7 @@ from ..llvm.auto_cpu import cpu
 from ..plan import Trace, flat
 from ..planner import Planner
 from ..rules import RULES, Rule, View
+from .records import label_of
 
 RECIPE_SECONDS = 20.0
 """In which a recipe has to have scheduled a program."""
@@ -48,7 +49,7 @@ class Candidate:
     @property
     def label(self) -> str:
         """What it is called where it is listed."""
-        return ", ".join([self.name, *(f"{key} = {value}" for key, value, _ in self.knobs)])
+        return label_of(self.name, self.knobs)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, cast
@@ -45,6 +45,11 @@ class Subject:
         return _digest(json.dumps([self.program, self.sizes, self.target, self.machine, self.version]))
 
 
+def label_of(name: str, knobs: Iterable[tuple[str, Any, Any]]) -> str:
+    """What a candidate is called where it is listed: its recipe, and knobs with another value than the formula's."""
+    return ", ".join([name, *(f"{key} = {value}" for key, value, _ in knobs)])
+
+
 @dataclass(frozen=True)
 class Record:
     """How one candidate went, or, of kind "winner", which one a run of the tuner chose."""
@@ -70,6 +75,11 @@ class Record:
     p99: float = 0.0
     when: float = 0.0
     """Seconds since 1970."""
+
+    @property
+    def label(self) -> str:
+        """What it is called where it is listed."""
+        return label_of(self.name, self.knobs)
 
     def line(self) -> bytes:
         """The record as a line, which begins with its key and a digest of the rest."""

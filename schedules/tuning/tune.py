@@ -157,7 +157,7 @@ def tune(
     found = find_tuned(s, target, arch, opened, sizes, effort)
     if found is not None and (p99 is None or 0.0 < found[1].p99 <= p99):
         made, record = found
-        return Tuned(made, _record_label(record), "database", record.seconds, record.first_seconds, "", record=record,
+        return Tuned(made, record.label, "database", record.seconds, record.first_seconds, "", record=record,
                      p50=record.p50, p99=record.p99)  # fmt: skip
     run = TuningRun(s, target, arch, sizes or {}, rules, threads, opened, effort)
     if effort == "none":
@@ -186,10 +186,6 @@ def apply_candidate(s: lp.Schedule, found: Candidate) -> lp.Schedule:
     return s.schedule_nests((s.stages, found.trace)) if found.trace else s
 
 
-def _record_label(record: Record) -> str:
-    return ", ".join([record.name, *(f"{key} = {value}" for key, value, _ in record.knobs)])
-
-
 class TuningRun:
     """One run of the tuner for one program."""
 
@@ -214,9 +210,7 @@ class TuningRun:
         self.limit = FIRST_LIMIT
         self.checked = "each result compared with that of the program as it is written"
         known = database.records(self.subject) if database.segments() or database.memory else []
-        self.failed = {
-            _record_label(r): r for r in known if r.kind == "candidate" and r.outcome not in ("ok", "failed")
-        }
+        self.failed = {r.label: r for r in known if r.kind == "candidate" and r.outcome not in ("ok", "failed")}
         self.residual: Residual | None = None
         self.cut = False
 

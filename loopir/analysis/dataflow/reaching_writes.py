@@ -83,7 +83,7 @@ def intervening_write(func: Func, label: str, buffer: str) -> InterveningWrite |
         return None
     stored = next(a for a in maker.accesses if a.write)
     inputs = [a for a in maker.accesses if not a.write]
-    writes, loads = _accesses_of(later, names, write=True), _accesses_of(every, {buffer}, write=False)
+    writes, loads = accesses_of(later, names, write=True), accesses_of(every, {buffer}, write=False)
     for read, write, load in product(inputs, writes, loads):
         if read.buffer == write[1].buffer:
             found = _intervening(func, (maker, stored), read, write, load)
@@ -92,7 +92,7 @@ def intervening_write(func: Func, label: str, buffer: str) -> InterveningWrite |
     return None
 
 
-def _accesses_of(statements: Sequence[Statement], buffers: Set[str], *, write: bool) -> list[Done]:
+def accesses_of(statements: Sequence[Statement], buffers: Set[str], *, write: bool) -> list[Done]:
     """The writes, or the reads, of `buffers`, each with its statement."""
     found = ((s, a) for s in statements if s.uses(buffers) for a in s.accesses)
     return [(s, a) for s, a in found if a.write == write and a.buffer in buffers]

@@ -320,19 +320,23 @@ def _over(s: Reduce, here: VerifyContext) -> None:
         fail(f"statement {s.label} reduces twice over one loop")
     start = min(map(around.index, s.over))
     here.outermost_fold = min(here.outermost_fold, start)
-    if s.init is None:
-        return
+    if s.init is not None:
+        _start(s, here, around[start], start)
+
+
+def _start(s: Reduce, here: VerifyContext, loop: str, start: int) -> None:
+    """What `s` starts from is known outside `loop`, `start` loops deep, the outermost of those that it folds over."""
     if any(here.level[b.name] > start for b in s.buffers):
-        fail(f"statement {s.label} reduces over {around[start]} into memory that is new in every iteration of it")
+        fail(f"statement {s.label} reduces over {loop} into memory that is new in every iteration of it")
     over = frozenset(s.over)
     kept = [x.extent for x in here.loops[start:] if x.var not in over]
     tests = [t for depth, terms in here.guards if depth > start for t in terms if over.isdisjoint(free_vars(t))]
-    for part in (*s.at, *s.init, *kept, *tests):
+    for part in (*s.at, *(s.init or ()), *kept, *tests):
         inner = free_vars(part) & over
         if not is_affine_visible(part):
             inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
         if inner:
-            fail(f"statement {s.label} starts outside loop {around[start]}, and that depends on {min(inner)} inside")
+            fail(f"statement {s.label} starts outside loop {loop}, and that depends on {min(inner)} inside")
 
 
 def _monoid(m: Monoid, here: VerifyContext) -> None:

@@ -7,13 +7,13 @@ where sets of instances would have to be asked otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from loopir.analysis.dependence.access import guarded_loads, is_affine_visible
 from loopir.arith.poly import constant_poly, poly_add, var_plus_const
 from loopir.arith.simplify import nonnegative, poly
 from loopir.interp.interpret import cond_holds
-from loopir.ir.grammar import Alloc, Cmp, Cond, If, Index, Int, Loop, Node, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Cmp, Cond, Func, If, Index, Int, Loop, Node, Reduce, Store, Var
 from loopir.ir.traverse.walk import (
     accessed_buffers,
     free_vars,
@@ -39,26 +39,36 @@ def sliding_lag(move: Move, restriction: Restriction) -> Lag | None:
     Then each of its instances runs in one iteration of these, and a reduction starts as it did. None where one of its
     loops is restricted otherwise, or not seen to have all its iterations.
     """
-    way = {s.var: s for s in path_within((move.target,), move.loop) if isinstance(s, Loop)}
+    path = path_within((move.target,), move.loop)
+    way = {s.var: s for s in path if isinstance(s, Loop)}
     begins = isinstance(move.stmt, Reduce) and move.stmt.init is not None
     if len(restriction.ranges) > len(way) or (begins and not starts_inside(move)):
         return None
-    if not all(isinstance(s, Loop) or isinstance(s, Alloc) for s in path_within((move.target,), move.loop)):  # noqa: SIM101
+    if not all(isinstance(s, Loop | Alloc) for s in path):
         return None
-    own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[str, int]]()
-    for v, r in restriction.ranges.items():
-        at = var_plus_const(r.start)
-        if at is None or at[0] not in way or r.count != Int(1) or not covers(move, way[at[0]], own[v], -at[1]):
-            return None
-        found[way.pop(at[0]).var] = v, -at[1]
-    for c in restriction.conds:
-        if not isinstance(c, Cmp) or len(names := free_vars(c)) != 1 or names.isdisjoint(way):
-            return None
+    found = _behind(move, restriction, way)
+    if found is None:
+        return None
+    way = {u: x for u, x in way.items() if u not in found}
+    if not all(isinstance(c, Cmp) and len(free_vars(c)) == 1 and free_vars(c) <= way.keys() for c in restriction.conds):
+        return None
     for u, x in way.items():
         only = _only_iteration(x, [c for c in restriction.conds if u in free_vars(c)])
         if only is None:
             return None
         found[u] = "", only
+    return found
+
+
+def _behind(move: Move, restriction: Restriction, way: Mapping[str, Loop]) -> dict[str, tuple[str, int]] | None:
+    """By loop of `way` the loop of the nest that is restricted to one iteration, and how far that is behind; None where
+    a loop of the nest is restricted otherwise."""
+    own, found = {x.var: x for x in move.own_loops}, dict[str, tuple[str, int]]()
+    for v, r in restriction.ranges.items():
+        u, shift = var_plus_const(r.start) or ("", 0)
+        if u not in way or u in found or r.count != Int(1) or not covers(move, way[u], own[v], -shift):
+            return None
+        found[u] = v, -shift
     return found
 
 
@@ -146,16 +156,21 @@ SAMPLE_SIZE = 64
 """A size at which loops have iterations, if they have any."""
 
 
+def _run_at_sample_sizes(func: Func, loops: Iterable[Loop]) -> bool:
+    """Whether `loops` are known to have iterations where all sizes are SAMPLE_SIZE, and `func` admits these."""
+    env = dict.fromkeys(func.sizes, SAMPLE_SIZE)
+    ends = [x.extent for x in loops]
+    return all(free_vars(x) <= env.keys() and is_affine_visible(x) and evaluate(x, env) > 0 for x in ends) and all(
+        cond_holds(c, env) for c in func.assumes
+    )
+
+
 def nest_carries(move: Move, behind: Lag, names: set[str]) -> bool:
     """Whether the nest is seen to read in some iteration of the loops what another one of these wrote."""
     found = [p for p in leaf_paths(move.loop.body) if not names.isdisjoint(leaf_writes(p.stmt))]
     if len(found) != 1 or any(isinstance(x, If) for x in found[0].around) or not is_bare_nest(move):
         return False
-    env = dict.fromkeys(move.func.sizes, SAMPLE_SIZE)
-    ends = (x.extent for x in (*found[0].loops, *move.own_loops))
-    if not all(free_vars(x) <= env.keys() and is_affine_visible(x) and evaluate(x, env) > 0 for x in ends):
-        return False
-    if not all(cond_holds(c, env) for c in move.func.assumes):
+    if not _run_at_sample_sizes(move.func, (*found[0].loops, *move.own_loops)):
         return False
     dims = {x.name: d for d, x in enumerate(found[0].stmt.at) if isinstance(x, Var)}
     return any(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.dependence.access import is_affine_visible
+from loopir.analysis.dependence.depend import Clash
 from loopir.analysis.dependence.reordering import permutation_invariant, violated_dependence
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Body, Cond, Func, If, Index, Loop, Store, conj
@@ -60,11 +61,8 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
 
     `free`: no iteration of the loops that trade places depends on another one.
     """
-    found = [find_loop(func, name) for name in loops]
+    found = _distinct_loops(func, loops)
     named = [loop.var for loop in found]
-    twice = next((v for v in named if named.count(v) > 1), None)
-    if twice is not None:
-        raise ScheduleError(f"loop {twice!r} is named twice", loop=twice, suggestion="each loop once")
     if len(named) < 2:
         return func
     band = Band.of(found)
@@ -76,12 +74,7 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     require_stable_extent(*band.loops)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     between = band.loops[changed[0] : changed[-1] + 1]
-    moving = [x.var for x in between]
-    clash = None
-    if not free and not permutation_invariant(func, between[0], moving, onward=True):
-        clash, anew = violated_dependence(func, new), _written_anew(between[0], {*moving})
-        if clash is not None and anew and violated_dependence(func, new, asks=_but(anew)) is None:
-            clash = None
+    clash = None if free else _violated(func, new, between)
     if clash is not None:
         kept = join_names(x.var for x in band.loops)
         raise refusal(clash, f"the order {join_names(x.var for x in permuted)} runs these two the other way round",
@@ -89,6 +82,28 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     lanes = [x.var for x in nest_loops(func.body) if x.kind == "vectorize" and named[0] in _inside(x)]
     require_loop_kinds(new, [*lanes, *(x.var for x in band.loops)])
     return new
+
+
+def _distinct_loops(func: Func, names: Sequence[str]) -> list[Loop]:
+    """The loops called `names`; ScheduleError if one is named twice."""
+    found = [find_loop(func, name) for name in names]
+    named = [loop.var for loop in found]
+    twice = next((v for v in named if named.count(v) > 1), None)
+    if twice is not None:
+        raise ScheduleError(f"loop {twice!r} is named twice", loop=twice, suggestion="each loop once")
+    return found
+
+
+def _violated(func: Func, new: Func, between: Sequence[Loop]) -> Clash | None:
+    """A dependence of `func` that `new`, with the loops `between` in another order, violates; None if there is none,
+    or it is on what each iteration writes before it reads it."""
+    moving = [x.var for x in between]
+    if permutation_invariant(func, between[0], moving, onward=True):
+        return None
+    clash, anew = violated_dependence(func, new), _written_anew(between[0], {*moving})
+    if clash is not None and anew and violated_dependence(func, new, asks=_but(anew)) is None:
+        return None
+    return clash
 
 
 def _written_anew(nest: Loop, moving: set[str]) -> set[str]:

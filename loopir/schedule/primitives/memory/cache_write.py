@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import is_affine_visible, statements_in
+from loopir.analysis.dependence.depend import Clash
 from loopir.analysis.dependence.reordering import Origin
 from loopir.analysis.regions.footprint import RegionAccess
 from loopir.errors import ScheduleError, VerifyError
@@ -243,18 +244,23 @@ def _require_no_wider(site: CacheSite, new: Func, copies: Sequence[Body]) -> Non
         came |= {p.stmt.label: Origin(label, back) for p in leaf_paths(copy)}
     require_inside_shapes(site.func, new, label, came, f"{label} would be copied")
     require_apart_at_once(site.func, new, label, came, f"{label} would be copied")
-    beside = {p.stmt.label for p in leaf_paths(site.nests)} - {label}
-    run = {x.var for x in site.around if isinstance(x, Loop)}
-    inner = [x for x in statements_in(new, nests_declaring(label, *beside)) if run.isdisjoint(x.gone)]
-    every = [(x, a) for x in inner for a in x.accesses if a.write]
-    mine, others = ([x for x in every if x[0].label in names] for names in ({label}, beside))
-    clash = clash_in(replace(site, func=new), mine, others, ordered=False)
+    clash = _overwritten(site, new, label)
     if clash is not None:
         w = clash.witness  # its iteration of the copy need be none of the statement's, so that there is no pair to name
         what = f"{w.buffer}[{', '.join(map(str, w.element or ()))}]"
         unsure = "" if clash.inexact is None else f"; {clash.inexact}"
         reason = f"{clash.second} writes {what}, which {label} would be copied over, in the same nest{unsure}"
         raise ScheduleError(reason, suggestion=_FURTHER)
+
+
+def _overwritten(site: CacheSite, new: Func, label: str) -> Clash | None:
+    """Two writes of one element of what `label` writes, one of them by another statement of its nest in `new`."""
+    others = {p.stmt.label for p in leaf_paths(site.nests)} - {label}
+    around = {x.var for x in site.around if isinstance(x, Loop)}
+    inner = [x for x in statements_in(new, nests_declaring(label, *others)) if around.isdisjoint(x.gone)]
+    every = [(x, a) for x in inner for a in x.accesses if a.write]
+    pair = ([x for x in every if x[0].label in names] for names in ({label}, others))
+    return clash_in(replace(site, func=new), *pair, ordered=False)
 
 
 IN_ORDER = ("serial", "unroll")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from loopir.analysis.dataflow.definitions import Definition
 from loopir.analysis.dataflow.normalization import is_normalized_power
-from loopir.analysis.dataflow.reaching_writes import is_written_before
+from loopir.analysis.dataflow.reaching_writes import accesses_of, is_written_before
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Body, Cast, Const, Func, If, Load, Loop, Op, Reduce, Stmt, Store, Value, Var
@@ -271,9 +271,9 @@ def _is_as_stored(func: Func, fold: Fold, producer: _Producer, factor: Value) ->
     same = free_vars(factor).isdisjoint(shared) and loaded_buffers(factor).isdisjoint(stored_buffers(alloc))
     if same or shared.isdisjoint(x.var for x in loops(alloc.body)):
         return True
-    touched = [(s, a) for s in statements_in(func, nests_touching(buffer)) for a in s.accesses if a.buffer == buffer]
-    writes = [x for x in touched if x[0].label == label and x[1].write]
-    reads = [x for x in touched if x[0].label == fold.reduce.label and not x[1].write]
+    statements = statements_in(func, nests_touching(buffer))
+    writes = accesses_of([s for s in statements if s.label == label], {buffer}, write=True)
+    reads = accesses_of([s for s in statements if s.label == fold.reduce.label], {buffer}, write=False)
     if len(writes) != 1:  # none where nothing runs
         return False
     outer = [v for v in writes[0][0].dims if v in shared]
