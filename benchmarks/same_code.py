@@ -1,4 +1,4 @@
-"""Whether two trees make the same code: CUDA C and LLVM IR of some 350 programs, as digests in a file.
+"""Whether two trees make the same code: CUDA C and LLVM IR of some 750 programs, as digests in a file.
 
     python benchmarks/same_code.py --write before.json      # in the one tree
     python benchmarks/same_code.py --against before.json    # in the other

@@ -1,1 +1,1 @@
-"""Footprints and bounds: which part of a buffer a nest touches, and is it inside?"""
+"""Footprints, bounds and subscripts: which part of a buffer a nest touches, is it inside, and how is it viewed?"""
