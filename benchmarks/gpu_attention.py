@@ -1,28 +1,33 @@
 """Attention as `schedules.auto` makes it of its naive stages, beside torch's scaled_dot_product_attention: TFLOP/s.
 
-    python benchmarks/gpu_attention.py [--depths 64,128] [--write]
+    python benchmarks/gpu_attention.py [--depths 64,128] [--in-turns] [--write]
 
 Results are checked before they are timed; medians of rounds in turns. Of causal ones half of the products count.
+`--in-turns` adds the variant in which warpgroups issue their products in turns (`alternate`), not taken by `auto`.
 """
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
+from itertools import product
 from typing import Any
 
 import gpu_timing
 import tables
 import torch
 from attention_code import ARCH, SHAPES, attention, flops
+from loopir.schedules.cuda.product_chains import product_chain
 from torch.nn.functional import scaled_dot_product_attention as peer
 
+import loopir as lp
 from loopir import schedules
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depths", default="", help="of these widths of heads only")
+    parser.add_argument("--in-turns", action="store_true", help="also with the products of warpgroups in turns")
     tables.writing(parser)
     asked = parser.parse_args()
     record = gpu_timing.record("gpu_attention.txt", asked.write)
@@ -34,19 +39,19 @@ def main() -> None:
         for causal in (False, True):
             theirs = partial(peer, q, k, v, is_causal=causal)
             runs: dict[str, Any] = {"torch": theirs}
-            for wide in (False, True):
-                s = schedules.auto(
-                    attention(batches, heads, depth, length, causal=causal, wide=wide), "cuda", arch=ARCH
-                )
+            for wide, in_turns in product((False, True), (False, True) if asked.in_turns else (False,)):
+                s = attention(batches, heads, depth, length, causal=causal, wide=wide)
+                with lp.scheduling_for(lp.machine(ARCH)):
+                    s = product_chain(s, in_turns=True) if in_turns else schedules.auto(s, "cuda", arch=ARCH)
                 kernel = s.build("cuda")
                 off = (kernel(q, k, v).float() - theirs().float()).abs().max().item()
                 assert off < 0.03, f"d{depth}: off by {off}"
-                runs[f"scores of {'32' if wide else '16'} bits"] = partial(kernel, q, k, v)
+                runs[f"scores of {'32' if wide else '16'} bits{', in turns' * in_turns}"] = partial(kernel, q, k, v)
             taken = gpu_timing.in_turns(runs, 9)
             for name, seconds in taken.items():
                 rate = flops(batches, heads, depth, length, causal=causal) / seconds / 1e12
                 kind = "causal" if causal else "full"
-                record(f"d{depth:<4} {kind:7} {name:20} {rate:7.1f} TFLOP/s {taken['torch'] / seconds:6.3f} x torch")
+                record(f"d{depth:<4} {kind:7} {name:30} {rate:7.1f} TFLOP/s {taken['torch'] / seconds:6.3f} x torch")
     record.done(None)
 
 

@@ -17,6 +17,7 @@ from loopir.ir.grammar import (
     MBarrierWait,
     Reduce,
     Store,
+    Turn,
     Var,
 )
 from loopir.ir.traverse.walk import nodes, statements
@@ -60,7 +61,7 @@ def params_of(kernel: Kernel) -> Params:
 def _handed(kernel: Kernel, written: set[str]) -> frozenset[str]:
     """Of the buffers `written`, those that are touched twice where threads meet."""
     inner = list(statements(kernel.body))
-    if not any(isinstance(s, Barrier | AsyncWait | MBarrierWait) for s in inner):
+    if not any(isinstance(s, Barrier | AsyncWait | MBarrierWait | Turn) for s in inner):
         return frozenset()
     touched = Counter(n.name for n in nodes(kernel) if isinstance(n, Buffer))
     touched.update(b.name for s in inner if isinstance(s, Reduce) for b in s.buffers)  # which is read, too

@@ -101,6 +101,16 @@ class MBarrierState:
 
 
 @dataclass(slots=True)
+class NamedBarrierState:
+    """A hardware barrier: who has arrived since it was complete, who of these waits, and what they knew then."""
+
+    known: Clock
+    published: Clock
+    threads: list[Agent] = field(default_factory=list[Agent])
+    waiting: dict[int, Agent] = field(default_factory=dict[int, Agent])
+
+
+@dataclass(slots=True)
 class CurrentThread:
     """The thread that is running; none outside kernels."""
 
@@ -153,6 +163,27 @@ class CurrentThread:
         a.step += 1
         a.published = np.maximum(a.published, a.known)
         a.published[a.number] = a.step
+
+    # ------------------------------------------------------------ hardware barriers
+
+    def named_barrier(self) -> NamedBarrierState:
+        """A barrier where nobody has arrived yet."""
+        none = np.zeros_like(self.agent.known)
+        return NamedBarrierState(none, none)
+
+    def arrive(self, s: NamedBarrierState, a: Agent, *, waits: bool) -> None:
+        """`a` arrives, so that those who wait will know what it has done and known by now."""
+        a.step += 1
+        s.known, s.published = np.maximum(s.known, a.known), np.maximum(s.published, a.published)
+        s.known[a.number] = a.step
+        s.threads.append(a)
+        if waits:
+            s.waiting[a.number] = a
+
+    def complete(self, s: NamedBarrierState) -> None:
+        """All have arrived: who waits goes on."""
+        for a in s.waiting.values():
+            a.known, a.published = np.maximum(a.known, s.known), np.maximum(a.published, s.published)
 
     # ------------------------------------------------------------ barriers in shared memory
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from loopir.interp.checked_memory import Agent, CheckedMemory, CurrentThread, Fault
+from loopir.interp.checked_memory import Agent, CheckedMemory, CurrentThread, Fault, NamedBarrierState
 from loopir.ir.grammar import LANES, record
 from loopir.ir.ops import ISSUE_SCOPES, IssueScope
 
@@ -51,11 +51,22 @@ class BarrierArrival:
     threads: int
 
 
+@dataclass(frozen=True, slots=True)
+class NamedArrival:
+    """A thread at the hardware barrier `number`, which is complete when `threads` have arrived: one that waits for
+    that, or one that goes on."""
+
+    point: int
+    number: int
+    threads: int
+    waits: bool
+
+
 Passed = Callable[[], bool]
 """Whether a thread may pass a barrier in shared memory."""
-Stop = int | BarrierArrival | ShuffleEvent | CollectiveIssue | Passed | None
+Stop = int | BarrierArrival | NamedArrival | ShuffleEvent | CollectiveIssue | Passed | None
 """Where a thread is: at a barrier, an exchange or a joint instruction, a barrier in shared memory, or at its end."""
-Thread = Generator[int | BarrierArrival | ShuffleEvent | CollectiveIssue | Passed, Any, None]
+Thread = Generator[int | BarrierArrival | NamedArrival | ShuffleEvent | CollectiveIssue | Passed, Any, None]
 
 
 def launch(
@@ -117,6 +128,8 @@ class _Block:
         self.threads = [t for _, t in threads]
         self.agents = [Agent(n, t) for n, (t, _) in enumerate(threads)]
         self.at: list[Stop] = [None] * len(threads)
+        self.arrived: dict[tuple[int, int], NamedBarrierState] = {}
+        """By block of the cluster and number, the hardware barriers where some have arrived, and not all."""
         who.enter(index, self.agents)
 
     def run(self) -> None:
@@ -126,6 +139,9 @@ class _Block:
             ready = self.met()
         if any(x is not None for x in self.at):
             raise self.stuck()
+        for (_, number), state in self.arrived.items():
+            thread = state.threads[0].thread
+            raise Fault(f"arrives in thread {thread} at hardware barrier {number}, where nobody waits for it any more")
 
     def advance(self, ready: Mapping[int, Any]) -> None:
         """Each of the threads to where it stops next, warp by warp in some order, and in each in some order."""
@@ -139,12 +155,16 @@ class _Block:
                 except StopIteration:
                     self.at[n] = None
                     self.who.ends()
+                if isinstance(x := self.at[n], NamedArrival):
+                    self.arrive(n, x)
 
     def met(self) -> dict[int, Any]:
         """The threads that can go on, each with what it is given: those that have met at what they stopped at."""
         out: dict[int, Any] = {}
         for n, x in enumerate(self.at):
-            if isinstance(x, ShuffleEvent | CollectiveIssue) and n % ISSUE_SCOPES[x.level] == 0:
+            if isinstance(x, NamedArrival):
+                out |= {} if x.waits and self.waits(n, x) else {n: None}
+            elif isinstance(x, ShuffleEvent | CollectiveIssue) and n % ISSUE_SCOPES[x.level] == 0:
                 out |= self.together(n, x)
             elif isinstance(x, BarrierArrival) and n % x.threads == 0:
                 together = range(n, n + x.threads)
@@ -158,6 +178,24 @@ class _Block:
             self.who.meet(self.agents)
             out = dict.fromkeys(range(len(self.at)))
         return out
+
+    def arrive(self, n: int, at: NamedArrival) -> None:
+        """Count thread `n` at a hardware barrier; when all have arrived, those that wait know what the others did."""
+        key = self.named(n, at)
+        state = self.arrived.setdefault(key, self.who.named_barrier())
+        self.who.arrive(state, self.agents[n], waits=at.waits)
+        if len(state.threads) == at.threads:
+            self.who.complete(state)
+            del self.arrived[key]
+
+    def named(self, n: int, at: NamedArrival) -> tuple[int, int]:
+        """The hardware barrier where thread `n` is: each block of a cluster has its own."""
+        return n * len(self.who.near) // len(self.agents), at.number
+
+    def waits(self, n: int, at: NamedArrival) -> bool:
+        """Whether thread `n` still waits at a hardware barrier."""
+        state = self.arrived.get(self.named(n, at))
+        return state is not None and n in state.waiting
 
     def together(self, first: int, meeting: ShuffleEvent | CollectiveIssue) -> dict[int, Any]:
         """What each thread of the warp, or warpgroup, that begins with `first` is given, if all of it are here."""
@@ -194,7 +232,7 @@ class _Block:
     def stuck(self) -> Fault:
         """Why nobody can go on."""
         for n, x in enumerate(self.at):
-            if callable(x):
+            if callable(x) or isinstance(x, NamedArrival):
                 others = [f"thread {self.agents[k].thread} at {_place(y)}" for k, y in enumerate(self.at) if k != n]
                 return Fault(
                     f"waits in thread {self.agents[n].thread} at {_place(x)}, for which nobody goes on: "
@@ -224,6 +262,8 @@ def _place(x: Stop) -> str:
             return "its end"
         case int() | BarrierArrival():
             return "a barrier"
+        case NamedArrival(_, number):
+            return f"hardware barrier {number}"
         case ShuffleEvent() | CollectiveIssue():
             return x.name
         case _:

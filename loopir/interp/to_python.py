@@ -20,7 +20,7 @@ from loopir.errors import InterpretBoundsError, InterpretError
 from loopir.interp.cell_address import CellAddress, cell_address, largest_values
 from loopir.interp.checked_memory import Fault, OutOfArray
 from loopir.interp.python_expr import DEEPEST, PythonExpr, PythonLines
-from loopir.interp.spmd import BarrierArrival, ShuffleEvent, launch
+from loopir.interp.spmd import BarrierArrival, NamedArrival, ShuffleEvent, launch
 from loopir.interp.value_domains import DOMAINS, Domain
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import (
@@ -45,6 +45,7 @@ from loopir.ir.grammar import (
     InstrCall,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Load,
     Loop,
@@ -59,6 +60,7 @@ from loopir.ir.grammar import (
     SetMaxRegs,
     Stmt,
     Store,
+    Turn,
     Value,
     ValueToCond,
     ValueToIndex,
@@ -136,6 +138,7 @@ class _Compiler(PythonExpr, PythonLines):
             "divisor": _divisor,
             "Exchange": ShuffleEvent,
             "Meet": BarrierArrival,
+            "Turn": NamedArrival,
         }
         self.loops = {p.stmt.label: tuple(x.var for x in p.loops) for p in leaf_paths(func.body)}
         self.interned: dict[Any, str] = {}
@@ -246,12 +249,16 @@ class _Compiler(PythonExpr, PythonLines):
             case Store() | Reduce():
                 self.locate(s.label, depth)
                 self.write(s, *self.written(s, depth), depth)
-            case InstrRegion(_, body) | WarpSpecialized(_, body):
+            case InstrRegion(_, body) | WarpSpecialized(_, body) | InTurn(body):
                 self.body(body, depth)
             case Barrier(threads, cluster):
                 self.meetings += 1
                 who = threads or self.threads * (not cluster and self.together)
                 self.emit(depth, f"yield {f'Meet({self.meetings}, {who})' if who else self.meetings}")
+            case Turn(group, _, wait):
+                self.meetings += 1
+                at = f"{self.index(group)} + {s.number(0)}"
+                self.emit(depth, f"yield Turn({self.meetings}, {at}, {s.threads}, {wait})")
             case AsyncCommit(group):
                 self.emit(depth, f"run.who.commit({group!r})")
             case AsyncWait(pending, group):
@@ -434,7 +441,7 @@ class _Compiler(PythonExpr, PythonLines):
                 self.emit(depth, f"all_{buffer.name} = {{n: run.allocate({key}) for n in {lanes.active}}}")
                 with self.vector(replace(lanes, own=(*lanes.own, buffer))):
                     self.body(body, depth)
-            case Alloc(_, body) | InstrRegion(_, body) | WarpSpecialized(_, body):
+            case Alloc(_, body) | InstrRegion(_, body) | WarpSpecialized(_, body) | InTurn(body):
                 self.body(body, depth)
             case Store() | Reduce():
                 self.emit(depth, "held = []")

@@ -19,10 +19,12 @@ analysis.
            | Prefetch(load element)                                      -- a cache hint
            | InstrRegion(instruction f, stmt* body)                      -- a nest that f executes as a whole
            | WarpSpecialized(int* registers, stmt* body)                 -- run by warps of its own
+           | InTurn(stmt* body)                                          -- warpgroups run it one after another
            | Kernel(name n, stmt* body) | Barrier(int threads)           -- made by lowering, as all that follows
            | InstrCall(instruction f, load* operands, word* words, box* boxes, load? ring)
            | AsyncCommit(name group) | AsyncWait(int pending, name group)
            | Fence(async|registers kind) | RegisterFence(buffer b) | SetMaxRegs(int n)
+           | Turn(index group, int groups, bool wait)
            | MBarrierInit(buffer ring, int arrivals) | ExpectTx(load slot, int bytes)
            | MBarrierWait(load slot, int turn)
     kind   = serial | parallel | vectorize | unroll | blockIdx.x ... | cluster | threadIdx.x ...
@@ -110,6 +112,8 @@ A warpgroup is four warps along warp.x; with warpgroups, there is no warp.y."""
 THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
 LANES = 32
 GROUP_WARPS = 4
+NAMED_BARRIERS = 16
+"""Barriers that a block has in hardware (PTX ISA, "barrier"); number 0 is that of all its threads."""
 AXES = BLOCK_AXES + THREAD_AXES
 KINDS = ("serial", "parallel", "vectorize", "unroll", "multicast", *AXES)
 SCOPES: tuple[Scope, ...] = ("global", "shared", "local", "fragment")
@@ -260,6 +264,16 @@ class WarpSpecialized(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class InTurn(Stmt):
+    """Run `body`, loops bound to warpgroups and what warps of their own do, by one warpgroup after another.
+
+    A warpgroup that comes here waits until the one before it has been here as often as it will have been; the first
+    one, until the last one has been here as often as itself."""
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel(Stmt):
     """One launch. Inside, loops bound to an axis are the threads of that axis, and barriers are explicit."""
 
@@ -388,6 +402,25 @@ class SetMaxRegs(Sync):
 
     registers: int
     more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Sync):
+    """Wait for the turn of warpgroup `group` of `groups` (bar.sync), or give it its turn and go on (bar.arrive).
+
+    It is a barrier in hardware, of the threads of the one that waits and of the one that gives."""
+
+    group: Index
+    groups: int
+    wait: bool
+
+    @property
+    def threads(self) -> int:
+        return 2 * GROUP_WARPS * LANES
+
+    def number(self, group: int) -> int:
+        """The barrier of `group`, from the last one down; other barriers are numbered from the first one up."""
+        return NAMED_BARRIERS - self.groups + group
 
 
 # ---------------------------------------------------------------- functions

@@ -38,6 +38,7 @@ from loopir.ir.grammar import (
     InstrCall,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Layout,
     Load,
@@ -63,6 +64,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Strided,
+    Turn,
     Value,
     ValueToCond,
     ValueToIndex,
@@ -253,6 +255,9 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
         case WarpSpecialized((own, others), body):
             yield Line(depth, f"with role({own}, {others}):", s)
             yield from _body(body, depth + 1, labels)
+        case InTurn(body):
+            yield Line(depth, "with turns():", s)
+            yield from _body(body, depth + 1, labels)
         case Kernel(name, body):
             yield Line(depth, f'with kernel("{name}"):', s)
             yield from _body(body, depth + 1, labels)
@@ -279,6 +284,8 @@ def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
             yield Line(depth, f'fence("{kind}")', s)
         case Barrier(threads, cluster):
             yield Line(depth, f"barrier({'cluster=True' if cluster else threads or ''})", s)
+        case Turn(group, groups, wait):
+            yield Line(depth, f"{'take' if wait else 'give'}_turn({_index(group)}, {groups})", s)
         case SetMaxRegs(registers, more):
             yield Line(depth, f"registers({registers}, more={more})", s)
         case _:

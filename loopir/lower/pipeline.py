@@ -30,6 +30,7 @@ from loopir.lower.gpu.asynchronous.insert_copy_waits import insert_copy_waits
 from loopir.lower.gpu.asynchronous.insert_mbarrier_waits import insert_mbarrier_waits
 from loopir.lower.gpu.asynchronous.insert_proxy_fences import insert_proxy_fences
 from loopir.lower.gpu.asynchronous.insert_store_waits import insert_store_waits
+from loopir.lower.gpu.asynchronous.insert_turns import insert_turns
 from loopir.lower.gpu.asynchronous.insert_wgmma_waits import insert_wgmma_waits
 from loopir.lower.gpu.asynchronous.warp_specialize import warp_specialize
 from loopir.lower.gpu.bind_threads import bind_threads
@@ -109,6 +110,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("insert_wgmma_waits", insert_wgmma_waits, "lowered", GPU,
          "products are waited for before their results are used",
          after=("insert_barriers", "insert_copy_waits")),
+    Pass("insert_turns", insert_turns, "lowered", GPU,
+         "what warpgroups wait for in their turns is in place, and may make a turn wait for the one after it",
+         after=("warp_specialize", "insert_mbarrier_waits", "insert_wgmma_waits")),
     Pass("insert_proxy_fences", insert_proxy_fences, "lowered", GPU,
          "fences go before barriers, so all barriers have to be in place",
          after=("insert_wgmma_waits", "warp_specialize", "insert_mbarrier_waits")),

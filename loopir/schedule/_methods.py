@@ -15,6 +15,10 @@ class Methods:
         """Round the size of dimension `dim` of the intermediate `buffer` up to a multiple of `multiple`."""
         raise NotImplementedError
 
+    def alternate(self, *loops: str) -> Self:
+        """Run `loops`, bound to warpgroups, in turns: by one warpgroup after another."""
+        raise NotImplementedError
+
     def atomic(self, stage: str) -> Self:
         """Make every fold of the reduction `stage` one step, which no other thread comes between."""
         raise NotImplementedError

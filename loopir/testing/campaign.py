@@ -57,6 +57,7 @@ from loopir.testing.generate.starts import started
 from loopir.testing.generate.steps import Crash, arguments_of
 from loopir.testing.generate.strategies import arrays_for, funcs
 from loopir.testing.generate.varied import longest, varied
+from loopir.testing.generate.warpgroup_turns import warpgroups
 from loopir.testing.legality import AFFINE, ALGEBRAIC, JUDGED, judge_taken, programs, take
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 from loopir.testing.oracles.last_writers import asks_memory
@@ -351,14 +352,14 @@ def _unfiltered_program(draw: st.DrawFn, theme: str) -> Func:
 
 
 SELDOM = (
-    "clone", "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge", "multicast",
-    "pad", "pipeline", "prefetch", "privatize", "retime", "reuse", "reverse_compute_at", "reverse_compute_inline",
-    "rfactor", "scan_blocks", "specialize_warps", "stream_k", "trim",
+    "alternate", "clone", "compute_at", "compute_root", "double_buffer", "fuse_dims", "fuse_loops", "hoist", "merge",
+    "multicast", "pad", "pipeline", "prefetch", "privatize", "retime", "reuse", "reverse_compute_at",
+    "reverse_compute_inline", "rfactor", "scan_blocks", "specialize_warps", "stream_k", "trim",
 )  # fmt: skip
 """Primitives that take programs of a kind that others are seldom of."""
 OWN_FORMS: dict[str, Callable[[], st.SearchStrategy[Func]]] = {
-    "compute_once": repeated, "merge_reduction": started, "multicast": clustered, "tensorize": instructed,
-    "use_partials": partial_folds,
+    "alternate": warpgroups, "compute_once": repeated, "merge_reduction": started, "multicast": clustered,
+    "tensorize": instructed, "use_partials": partial_folds,
 }  # fmt: skip
 """Primitives for programs of a form that no other one makes."""
 FOLDS = {"factor_out": 2, "rolling_update": 6}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import loopir as lp
 
@@ -43,21 +44,27 @@ HELD_ROWS = "fragment(128, 2, lambda t, v: t // 32 * 16 + t % 32 // 4 + v * 8)"
 
 @lp.composite
 def product_chain(
-    s: lp.Schedule, *, rows: int | None = None, keys: int | None = None, stages: int = STAGES
+    s: lp.Schedule,
+    *,
+    rows: int | None = None,
+    keys: int | None = None,
+    stages: int = STAGES,
+    in_turns: bool = False,
 ) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
     over all blocks of `keys`; by default, the largest that there is room for, and of which few elements are left over.
-    Scores after the last key are -inf."""
+    Scores after the last key are -inf. With `in_turns`, warpgroups issue the products of a block of keys in turns."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     rows = rows or _rows(s, c)
+    made_of = partial(backwards_if_legal, partial(_in_blocks, in_turns=in_turns), s, c, unit, rows)
     if keys is not None:
-        return backwards_if_legal(_in_blocks, s, c, unit, rows, keys, stages)
+        return made_of(keys, stages)
     keys, own = _keys(s, c), _keys_of_rows(s, c, rows)
-    made = backwards_if_legal(_in_blocks, s, c, unit, rows, keys, stages)
+    made = made_of(keys, stages)
     if own not in (None, keys) and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
         # so that a mask cuts one block of each row of blocks
-        return backwards_if_legal(_in_blocks, s, c, unit, rows, own, stages)
+        return made_of(own, stages)
     return made
 
 
@@ -77,7 +84,15 @@ def in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
 
 
 def _in_blocks(
-    s: lp.Schedule, c: Chain, unit: Unit, rows: int, keys: int, stages: int, *, backwards: bool
+    s: lp.Schedule,
+    c: Chain,
+    unit: Unit,
+    rows: int,
+    keys: int,
+    stages: int,
+    *,
+    backwards: bool,
+    in_turns: bool = False,
 ) -> lp.Schedule:
     s, c, tiles, block, outer, batch = in_one_loop(s, c, (rows, keys), (unit.depth, unit.piece), backwards=backwards)
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
@@ -88,7 +103,8 @@ def _in_blocks(
     s = product_by_warpgroups(s, c.first, unit, block, outer, "")
     s = product_by_warpgroups(s, c.second, unit, block, outer, "_ar")
     s = s.specialize_warps(outer, stages=stages, registers=registers(rows // GROUP_ROWS), once=once)
-    return batched(_overlapped(s, c, tiles[-1], outer), batch)
+    s = _overlapped(s, c, tiles[-1], outer)
+    return batched(_in_turns(s, c, outer) if in_turns else s, batch)
 
 
 ChainLoop = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
@@ -186,6 +202,13 @@ def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
     late = (outer, copy, c.second.stage)
     return if_legal(s, "retime", *late, before=made)  # of one block
+
+
+def _in_turns(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:
+    """Both products of a block by one warpgroup after another, so that one's exponentials run beside the products of
+    another one."""
+    first, second = (s.loops(x.stage)[s.loops(x.stage).index(outer) + 1] for x in (c.first, c.second))
+    return s.alternate(first, second)
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:

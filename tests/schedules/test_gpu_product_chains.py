@@ -15,7 +15,7 @@ import loopir as lp
 import schedules
 from loopir.errors import InterpretError
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import AsyncWait, Body, Func, If, InstrCall, Int, Kernel, Loop, MBarrierWait, Stmt
+from loopir.ir.grammar import AsyncWait, Body, Func, If, InstrCall, Int, Kernel, Loop, MBarrierWait, Stmt, Turn
 from loopir.ir.traverse.walk import replace, rewrite, statements
 from loopir.lower.gpu.asynchronous.insert_wgmma_waits import GROUP
 from loopir.lower.gpu.asynchronous.ring_slots import releases
@@ -140,6 +140,19 @@ def test_queries_keys_and_values_of_one_array() -> None:
     some = data((heads,), n, n, depth)
     rows = np.ascontiguousarray(np.stack(some).transpose(2, 0, 1, 3).reshape(n, -1))
     assert float(np.abs(interpret(func, [rows])["out"].astype(np.float64) - wanted(*some)).max()) < 0.03
+
+
+def test_warpgroups_take_turns_with_their_products() -> None:
+    s = hopper(naive((), 128, 96, 16), rows=128, keys=32, in_turns=True)
+    (lowered,) = lp.lower(s, "cuda")
+    turns = [x for x in statements(lowered.body) if isinstance(x, Turn)]
+    assert len(turns) == 4
+    some = data((), 128, 96, 16)
+    assert off(lowered, some) < 0.02
+    with pytest.raises(InterpretError, match="a deadlock"):
+        interpret(replace(lowered, body=rewrite(lowered.body, lambda x: () if x is turns[0] else None)), some)
+    (used,) = lp.compile_source(s, "sm_90a").resources.values()
+    assert used.spill_stores == used.spill_loads == 0
 
 
 def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:

@@ -16,7 +16,14 @@ from loopir.codegen.cuda.index_bounds import index_bounds as bounds
 from loopir.codegen.cuda.launch_comment import launch_comment
 from loopir.codegen.cuda.layout_text import without_double_parentheses, wrapped
 from loopir.codegen.cuda.loop_names import short_loop_names
-from loopir.codegen.cuda.mbarriers import PRELUDE as RING_PRELUDE, MapInfo, hardware_barriers, map_of, maps_of
+from loopir.codegen.cuda.mbarriers import (
+    PRELUDE as RING_PRELUDE,
+    MapInfo,
+    hardware_barriers,
+    map_of,
+    maps_of,
+    turn_barrier,
+)
 from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW_PRELUDE
 from loopir.codegen.cuda.offsets import MANY, hoist_offset_bases, unrolled_copies
 from loopir.codegen.cuda.prelude import referenced
@@ -55,6 +62,7 @@ from loopir.ir.grammar import (
     SetMaxRegs,
     Stmt,
     Store,
+    Turn,
 )
 from loopir.ir.layout.shared_memory import ALIGNMENT, MATRIX_ALIGNMENT, bytes_of, elements_of, matrices, shared_layout
 from loopir.ir.ops import Instruction, Intrinsic
@@ -342,10 +350,10 @@ class _Emitter:
             case SetMaxRegs(registers, more):
                 how = "inc" if more else "dec"
                 self.line(depth, f'asm volatile("setmaxnreg.{how}.sync.aligned.u32 {registers};");')
+            case Turn(group):
+                self.line(depth, turn_barrier(s, self.values.index(group)))
             case Barrier(cluster=True):
                 self.line(depth, f'asm volatile("{CLUSTER_MEETS}" ::: "memory");')
-            case Barrier(0):
-                self.line(depth, "__syncthreads();")
             case Barrier(threads):
                 for line in hardware_barriers(threads, self.source):
                     self.line(depth, line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Index, InstrCall, Int, Kernel, Loop, SetMaxRegs, TmaBox
+from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Index, InstrCall, Int, Kernel, Loop, SetMaxRegs, TmaBox, Turn
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.traverse.walk import statements
 
@@ -62,9 +62,12 @@ def map_of(b: TmaBox) -> MapInfo:
 
 
 def hardware_barriers(threads: int, kernel: Kernel) -> list[str]:
-    """Emit a barrier of each group of `threads` consecutive threads of `kernel`, by named barriers from number 1 on.
+    """Emit a barrier of each group of `threads` consecutive threads of `kernel`, by named barriers from number 1 on; of
+    all threads if `threads` is 0.
 
     The numbers are constants, because a barrier with a computed number reserves all of them."""
+    if threads == 0:
+        return ["__syncthreads();"]
     sizes = sorted({s.threads for s in statements(kernel.body) if isinstance(s, Barrier) and s.threads})
     counts = {n: _meeting(n, kernel) for n in sizes}
     first = 1 + sum(counts[n] for n in sizes[: sizes.index(threads)])
@@ -74,6 +77,16 @@ def hardware_barriers(threads: int, kernel: Kernel) -> list[str]:
     which = f"(threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y) / {threads}"
     cases = " ".join(f"case {n}: {x} break;" for n, x in enumerate(spelt[:-1]))
     return [f"switch ({which}) {{ {cases} default: {spelt[-1]} }}"]
+
+
+def turn_barrier(s: Turn, group: str) -> str:
+    """Emit a turn of the warpgroup numbered `group`: at a named barrier, whose number is a constant."""
+    how = "sync" if s.wait else "arrive"
+    spelt = [f'asm volatile("bar.{how} {s.number(n)}, {s.threads};" ::: "memory");' for n in range(s.groups)]
+    if isinstance(s.group, Int):
+        return spelt[s.group.value]
+    cases = " ".join(f"case {n}: {x} break;" for n, x in enumerate(spelt[:-1]))
+    return f"switch ({group}) {{ {cases} default: {spelt[-1]} }}"
 
 
 def _meeting(threads: int, kernel: Kernel) -> int:

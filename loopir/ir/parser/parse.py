@@ -37,6 +37,7 @@ from loopir.ir.grammar import (
     Index,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Load,
     Loop,
@@ -50,6 +51,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Sync,
+    Turn,
     Value,
     Var,
     WarpSpecialized,
@@ -339,6 +341,12 @@ class _Reader(Declarations):
                 return (Barrier(threads),)
             case ast.Expr(value=ast.Call() as call) if name_of(call.func) == "barrier":
                 return (Barrier(cluster=bool(call.keywords)),)
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Name(id="take_turn" | "give_turn" as how), args=[of, ast.Constant(value=int(groups))]
+                )
+            ):
+                return (Turn(self.index(of), groups, how == "take_turn"),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[])):
                 return (AsyncCommit(),)
             case ast.Expr(value=ast.Call(func=ast.Name(id="commit"), args=[ast.Constant(value=str(group))])):
@@ -423,6 +431,8 @@ class _Reader(Declarations):
         match s.items[0].context_expr:
             case ast.Call(func=ast.Name(id="kernel"), args=[ast.Constant(value=str(name))]) if len(s.items) == 1:
                 return Kernel(name, self.body(s.body))
+            case ast.Call(func=ast.Name(id="turns"), args=[], keywords=[]) if len(s.items) == 1:
+                return InTurn(self.body(s.body))
             case ast.Call(func=ast.Name(id="role"), args=[ast.Constant(int(own)), ast.Constant(int(others))]):
                 return WarpSpecialized((own, others), self.body(s.body))
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if (

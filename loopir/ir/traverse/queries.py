@@ -11,6 +11,7 @@ from loopir.ir.grammar import (
     Buffer,
     If,
     InstrRegion,
+    InTurn,
     Kernel,
     Loop,
     Node,
@@ -24,7 +25,7 @@ from loopir.ir.traverse.free_vars import free_vars, guarded_loads, is_affine_vis
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.rebuild import children, nodes
 
-NESTS = frozenset({Loop, Alloc, InstrRegion, WarpSpecialized, Kernel})
+NESTS = frozenset({Loop, Alloc, InstrRegion, WarpSpecialized, InTurn, Kernel})
 """Statements with one `body`."""
 
 

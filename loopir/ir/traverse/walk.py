@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     Func,
     If,
     InstrRegion,
+    InTurn,
     Kernel,
     Loop,
     Node,
@@ -110,7 +111,7 @@ def map_stmts(stmt: Stmt, fn: Callable[[Stmt], Stmt | Body]) -> Stmt:
     return stmt
 
 
-def with_body(stmt: Loop | Alloc | InstrRegion | WarpSpecialized | Kernel, body: Body) -> Stmt:
+def with_body(stmt: Loop | Alloc | InstrRegion | WarpSpecialized | InTurn | Kernel, body: Body) -> Stmt:
     """`stmt` around `body`."""
     if isinstance(stmt, Loop):
         return Loop(stmt.var, stmt.extent, stmt.kind, body)
@@ -455,7 +456,7 @@ def _spliced(outer: Stmt, inner: Stmt, made: Body) -> Stmt:
         if any(s is inner for s in outer.then):
             return If(outer.cond, _splice(outer.then, inner, made), outer.orelse)
         return If(outer.cond, outer.then, _splice(outer.orelse, inner, made))
-    assert isinstance(outer, Loop | InstrRegion | WarpSpecialized | Kernel)
+    assert isinstance(outer, Loop | InstrRegion | WarpSpecialized | InTurn | Kernel)
     return with_body(outer, _splice(outer.body, inner, made))
 
 

@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     InstrCall,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Load,
     Loop,
@@ -38,6 +39,7 @@ from loopir.ir.grammar import (
     Store,
     Strided,
     Sync,
+    Turn,
     WarpSpecialized,
     conjuncts,
 )
@@ -47,7 +49,7 @@ from loopir.ir.ops import MEMORIES, MONOIDS, REGISTRY
 from loopir.ir.traverse.labels import has_cache_hint, labels_in
 from loopir.ir.traverse.memo import cache_of, memoized, seed_memo
 from loopir.ir.traverse.queries import loaded_buffers
-from loopir.ir.traverse.walk import accessed_buffers, declared_names, free_vars, is_affine_visible, nodes
+from loopir.ir.traverse.walk import accessed_buffers, declared_names, free_vars, is_affine_visible, nodes, statements
 from loopir.ir.verify.scope import (
     RESERVED as RESERVED,
     Stage as Stage,
@@ -130,6 +132,9 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
             expr(element, here)
         case WarpSpecialized(_, inner):
             _body(inner, here, sizes)
+        case InTurn(inner):
+            _require_no_turns(inner)
+            _body(inner, here, sizes)
         case InstrCall(fn, operands):
             if here.kernel is None or len(operands) != len(fn.meaning.args):
                 fail(f"{fn.name} is issued outside a kernel, or with other operands than it has")
@@ -143,10 +148,21 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
             _body(inner, here, sizes)
             here.kernel = None
         case Sync():
-            if here.kernel is None:
-                fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
+            _sync(s, here)
         case _:
             fail(f"{type(s).__name__} is no statement of the language")
+
+
+def _require_no_turns(body: Body) -> None:
+    if any(isinstance(x, InTurn) for x in statements(body)):
+        fail("turns stand in turns, for which warpgroups would wait while they have one")
+
+
+def _sync(s: Sync, here: VerifyContext) -> None:
+    if isinstance(s, Turn):
+        expr(s.group, here)
+    if here.kernel is None:
+        fail(f"a {type(s).__name__.lower()} stands outside a kernel; lowering places these, never a person")
 
 
 def _check_nest(s: Loop, here: VerifyContext, sizes: frozenset[str]) -> None:

@@ -31,11 +31,13 @@ from loopir.ir.grammar import (
     Index,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Loop,
     Reduce,
     Stmt,
     Store,
+    Turn,
     ValueToIndex,
     Var,
     conj,
@@ -195,6 +197,8 @@ class _Binding:
         if isinstance(s, Alloc) and self.is_outside_an_axis(s.buffer):
             _require_alike(s)
             return replace(s, body=replace(self, copies=self.copies | {s.buffer.name}).under(s.body))
+        if isinstance(s, InTurn):
+            return self.in_turn(s)
         if any(isinstance(x, Loop) and x.kind in AXES for x in statements((s,))):
             return map_stmts(s, self.visit)
         self.require_no_shared_memory(s)
@@ -211,6 +215,16 @@ class _Binding:
         inside = tuple(substitute(x, {s.var: index}) for x in _over_axis(s, name))
         inner = replace(self, held=self.held | {s.kind}).under(inside)
         return inner if s.extent == extent else (If(Cmp("<", Var(name), s.extent), inner),)
+
+    def in_turn(self, s: InTurn) -> Body:
+        """The body of `s` between a turn that each warpgroup takes and that of the next one, which it gives."""
+        name, extent = self.axes.get("warpgroup", ("", Int(1)))
+        body = self.under(s.body)
+        if not isinstance(extent, Int) or extent.value == 1:
+            return body
+        groups = extent.value
+        coming = (Var(name) + 1) % groups
+        return (Turn(Var(name), groups, wait=True), *body, Turn(coming, groups, wait=False))
 
     def is_outside_an_axis(self, b: Buffer) -> bool:
         """Whether `b`, which is allocated here, would be several threads' that ought to have one each."""

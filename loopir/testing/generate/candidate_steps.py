@@ -188,6 +188,12 @@ def _retime(func: Func) -> Iterator[Arguments]:
             yield from (((x.var, late), {"by": by, "before": before}) for before in (None, *others) if others)
 
 
+def _alternate(func: Func) -> Iterator[Arguments]:
+    """Each loop bound to warpgroups, and each two of them."""
+    bound = [x.var for x in loops(func.body) if x.kind == "warpgroup"]
+    yield from (_plain(*dict.fromkeys(pair)) for pair in product(bound, bound))
+
+
 def _bind(func: Func) -> Iterator[Arguments]:
     yield from (_plain(x, a) for x, a in product(_loops(func), ("threadIdx.x", "blockIdx.x", "threadIdx.y")))
 
@@ -277,6 +283,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "merge": _merge,
     "distribute": _distribute,
     "retime": _retime,
+    "alternate": _alternate,
     "bind": _bind,
     "compute_at": _compute_at,
     "reverse_compute_at": _place,

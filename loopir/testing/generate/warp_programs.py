@@ -55,6 +55,27 @@ def f(n: "size", A: "float32[{tiles}, {rows}, 16]", B: "inout float32[{tiles}, {
 """
 """Warpgroups that have the tiles in turn, some of them none."""
 
+ALTERNATING = """
+def f(A: "float32[{tiles}, {rows}, 16]", B: "inout float32[{tiles}, {groups}, 4, 32]",
+        C: "inout float32[{tiles}, {groups}, 4, 32]"):
+    for t in bind("blockIdx.x", {blocks}):
+        for u in range(({tiles} - t + {blocks} - 1) // {blocks}):
+            for o in range({turns}):
+                with alloc("float32[2, 16]", scope="shared") as T:
+                    for i in range(2):
+                        for j in range(16):
+                            T[i, j] = A[u * {blocks} + t, o + i, j]
+                    for g in bind("warpgroup", {groups}):
+                        for w in bind("warp.x", 4):
+                            for l in bind("lane", 32):
+                                B[u * {blocks} + t, g, w, l] = sum(T[{read}, l % 16], over=o)
+                    for h in bind("warpgroup", {groups}):
+                        for x in bind("warp.x", 4):
+                            for m in bind("lane", 32):
+                                C[u * {blocks} + t, h, x, m] = max(T[1 - {read}, m % 16], over=o)
+"""
+"""Warpgroups that take turns with one of two loops, or with both."""
+
 SHARED = """
 def f(A: "float32[{tiles}, 8, 16]", B: "inout float32[{tiles}, 2, 4, 32]"):
     for r in bind("cluster", 2):
@@ -104,6 +125,12 @@ def _filled_ring(pick: Pick) -> dict[str, object]:
             "groups": pick(1, 2), "read": pick(0, 1)}  # fmt: skip
 
 
+def _alternating(pick: Pick) -> dict[str, object]:
+    turns, blocks = pick(2, 1, 3), pick(1, 2)
+    return {"tiles": pick(1, 2, 3), "blocks": blocks, "turns": turns, "rows": turns + 1, "groups": pick(2, 2, 3),
+            "read": pick(0, 1)}  # fmt: skip
+
+
 def _in_turn(pick: Pick) -> dict[str, object]:
     guard = ("0 <= u", "g + u != 1", "u < n", "g < n")[pick(0, 1, 2, 3)]
     return {"tiles": pick(1, 2, 3), "groups": 2, "turns": ("2", "1", "3", "n")[pick(0, 1, 2, 3)], "guard": guard,
@@ -128,9 +155,16 @@ def _roles(s: Schedule, stages: int) -> list[tuple[str, tuple[object, ...], dict
     return [("tensorize", ("i", LOAD), {}), ("specialize_warps", ("o",), {"stages": stages})]
 
 
+def _alternating_steps(s: Schedule, stages: int) -> list[tuple[str, tuple[object, ...], dict[str, object]]]:
+    """Turns with one of the loops, or with both, of up to three warpgroups beside the one that copies."""
+    ahead = ("specialize_warps", ("o",), {"stages": stages, "registers": (24, 160)})
+    return [("tensorize", ("i", LOAD), {}), ahead, ("alternate", ("g", "h") if stages == 2 else ("h",), {})]
+
+
 FORMS: dict[str, Form] = {
     "filled": Form(FILLED, _filled_ring, _roles),
     "in turn": Form(IN_TURN, _in_turn, lambda s, n: [*_roles(s, n), ("bind", ("g", "warpgroup"), {})]),
+    "alternating": Form(ALTERNATING, _alternating, _alternating_steps),
     "shared": Form(SHARED, _shared_ring, lambda s, n: [("multicast", ("p",), {}), *_roles(s, n)]),
     "leaving": Form(LEAVING, _leaving, lambda s, n: [("tensorize", ("r", STORE), {})]),
 }

@@ -18,7 +18,7 @@ def _of(form: str) -> Hunt:
     return hunt
 
 
-FILLED, IN_TURN, SHARED, LEAVING = map(_of, ("filled", "in turn", "shared", "leaving"))
+FILLED, IN_TURN, ALTERNATING, SHARED, LEAVING = map(_of, ("filled", "in turn", "alternating", "shared", "leaving"))
 
 WARPS = family(
     "warps with roles, clusters and boxes",
@@ -56,6 +56,20 @@ WARPS = family(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
         "lower.gpu.asynchronous.warp_specialize:_RolePlan.using", "other = (*s.orelse, order.wait(), order.next())",
         "other = s.orelse", IN_TURN,
+    ),
+    Mutant(
+        "nobody begins", "no warpgroup gives the first one its first turn",
+        "lower.gpu.asynchronous.insert_turns:_TurnPlan.begun_and_ended", "(If(last, (give,)), *body,", "(*body,",
+        ALTERNATING,
+    ),
+    Mutant(
+        "one turn too many", "the turn that is left over when the kernel ends is not taken",
+        "lower.gpu.asynchronous.insert_turns:_TurnPlan.begun_and_ended", "*body, If(first, (take,)))", "*body)",
+        ALTERNATING,
+    ),
+    Mutant(
+        "its own turn again", "a warpgroup gives itself the turn after its own",
+        "lower.gpu.bind_threads:_Binding.in_turn", "(Var(name) + 1) % groups", "Var(name)", ALTERNATING,
     ),
     Mutant(
         "its own block alone", "who has read what a cluster shares says so to its own block",

@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     IndexToValue,
     InstrRegion,
     Int,
+    InTurn,
     Kernel,
     Load,
     Loop,
@@ -149,7 +150,7 @@ class Run:
                     name = buffer.name
                     own = [Lane(x.env, {**x.homes, name: (name, frozenset(x.env))}, x.known) for x in lanes]
                     self.body(inner, own)
-                case Kernel(_, inner) | InstrRegion(_, inner) | WarpSpecialized(_, inner):
+                case Kernel(_, inner) | InstrRegion(_, inner) | WarpSpecialized(_, inner) | InTurn(inner):
                     self.body(inner, lanes)
                 case Store() | Reduce():
                     self.leaf(s, lanes)
