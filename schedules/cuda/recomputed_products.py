@@ -156,8 +156,8 @@ def group_in_one_loop(s: lp.Schedule, *, rows: int | None = None, columns: int |
     columns = columns or _block_size(s, products[g.outer[0]].reduced, BLOCK_COLUMNS)
     for c in products.values():
         wide = extent(s, c.reduced if c.stage in g.inner else c.column)
-        if wide is None or wide > WIDEST or wide % unit.piece:
-            raise lp.ScheduleError(f"rows of {wide} elements are no pieces of {unit.piece}, or more than {WIDEST}")
+        if wide is None or wide > WIDEST or wide % unit.vector:
+            raise lp.ScheduleError(f"rows of {wide} elements are no vectors of {unit.vector}, or more than {WIDEST}")
     s, computed = _computed_once(s, g)
     s, block = _in_blocks_of_rows(s, g, rows)
     s, outer = _in_blocks_of_columns(s, g, block, columns)
@@ -168,7 +168,7 @@ def group_in_one_loop(s: lp.Schedule, *, rows: int | None = None, columns: int |
         s = if_legal(s, "compute_once", x, reader)
     s = if_legal(s, "trim", outer)
     batch = s.loops(s.stages[-1])[: s.loops(s.stages[-1]).index(block)]
-    s, tiles = _tiles_of_operands(s, g, products, block, outer)
+    s, tiles = _tiles_of_operands(s, g, products, unit, block, outer)
     for x in g.outer:
         s = s.decompose_reduction(x, outer)
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
@@ -257,15 +257,18 @@ def _in_blocks_of_columns(s: lp.Schedule, g: Group, block: str, columns: int) ->
 
 
 def _tiles_of_operands(
-    s: lp.Schedule, g: Group, products: dict[str, Contraction], block: str, outer: str
+    s: lp.Schedule, g: Group, products: dict[str, Contraction], unit: Unit, block: str, outer: str
 ) -> tuple[lp.Schedule, dict[str, str]]:
     """Tiles in shared memory of what products read from memory, and the loop that each is filled in; outer products
-    read the tiles of inner ones where they can."""
+    read the tiles of inner ones where they can. Rows of tiles are whole pieces, with zeros at their ends."""
     tiles, of = dict[str, str](), dict[str, str]()
     for x in g.inner:
-        s, copy = copied_operand(s, x, products[x].left, "shared", block)
+        if (extent(s, products[x].reduced) or 0) % unit.depth:
+            s = s.split(s.loops(x)[-1], unit.depth)
+    for x in g.inner:
+        s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].left, "shared", block), unit)
         tiles[copy] = block
-        s, copy = copied_operand(s, x, products[x].right, "shared", outer)
+        s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].right, "shared", outer), unit)
         tiles[copy] = outer
         of[products[x].right.buffer] = copy
     for x in g.outer:
@@ -273,9 +276,18 @@ def _tiles_of_operands(
         if read in of and s.why("compute_once", of[read], x) is None:
             s = s.compute_once(of[read], x)
         else:
-            s, copy = copied_operand(s, x, products[x].right, "shared", outer)
+            s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].right, "shared", outer), unit)
             tiles[copy] = outer
+    for x in g.inner:
+        s = if_legal(s, "pad", x)
     return s, tiles
+
+
+def _in_whole_pieces(s: lp.Schedule, copy: str, unit: Unit) -> tuple[lp.Schedule, str]:
+    """`s` with rows of the tile `copy` that are whole pieces, and zeros after what is copied."""
+    if (extent(s, s.loops(copy)[-1]) or 0) % unit.piece:
+        s = s.align_dim(copy, 1, unit.piece).pad(copy)
+    return s, copy
 
 
 def _copied_in_boxes(s: lp.Schedule, tiles: dict[str, str], unit: Unit) -> lp.Schedule:

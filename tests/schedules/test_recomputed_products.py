@@ -52,10 +52,11 @@ def others(s: lp.Schedule) -> lp.Schedule:
     return schedules.auto(s, "cuda", arch="sm_90a")
 
 
-def test_the_lowered_nests_are_right() -> None:
+@pytest.mark.parametrize("depth", [64, 24])  # whole pieces of 64, and tiles with zeros after their rows
+def test_the_lowered_nests_are_right(depth: int) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")):
-        s = recomputed_products(gradients((), 128, 128, 64), others)
-    some, want = data((), 128, 128, 64)
+        s = recomputed_products(gradients((), 128, 128, depth), others)
+    some, want = data((), 128, 128, depth)
     got = interpret(lp.lower(s, "cuda")[0], [some[a.buffer.name] for a in s.func.args if a.access != "out"])
     for x, y in zip(got.values(), want, strict=True):
         assert float(np.abs(x.astype(np.float64) - y).max()) < 0.01 * float(np.abs(y).max()) + 0.01
@@ -63,14 +64,17 @@ def test_the_lowered_nests_are_right() -> None:
 
 def test_three_kernels_have_no_scores_in_memory() -> None:
     with lp.scheduling_for(lp.machine("sm_90a")):
-        s = recomputed_products(gradients((2, 16), 1024, 2048, 64), others)
+        s = recomputed_products(gradients((2, 16), 1024, 2048, 96), others)
     found = [*statements(lp.lower(s, "cuda")[0].body)]
     assert sum(isinstance(x, Kernel) for x in found) == 3
     stored = [x.buffer.shape for x in found if isinstance(x, Alloc) and x.buffer.scope == "global"]
     assert [[getattr(n, "value", 0) for n in shape] for shape in stored] == [[2, 16, 1024]]
 
 
-@pytest.mark.parametrize(("rows", "depth", "told"), [(1000, 64, "no two whole blocks"), (1024, 72, "no pieces of 64")])
+@pytest.mark.parametrize(
+    ("rows", "depth", "told"),
+    [(1000, 64, "no two whole blocks"), (1024, 100, "no vectors of 8"), (1024, 136, "more than 128")],
+)
 def test_refusals(rows: int, depth: int, told: str) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")), pytest.raises(lp.ScheduleError, match=told):
         recomputed_products(gradients((2,), rows, 1024, depth), others)
