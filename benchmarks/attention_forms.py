@@ -103,8 +103,50 @@ class Form:
         return max(memory, 4 * seen * self.depth / products, seen / powers) + machine.launch
 
 
+@dataclass(frozen=True)
+class Gradients(Form):
+    """Gradients of queries, keys and values, with the powers found again from the logarithm of each row's sum."""
+
+    def schedule(self) -> lp.Schedule:
+        b, h, n, m, scale = self.batch, self.heads, self.rows, self.keys, self.depth**-0.5
+        assert isinstance(n, int)
+        assert isinstance(m, int)
+        q, k, v, d, o = (
+            lp.placeholder((b, h, x, self.depth), self.dtype, name=name)
+            for name, x in zip("QKVDO", (n, m, m, n, n), strict=True)
+        )
+        of_row = lp.placeholder((b, h, n, 1), F32, name="L")
+        p = lp.exp((q @ k.transpose(0, 1, 3, 2)).astype(F32) * scale - of_row)
+        if self.score is not None:  # a mask
+            raw, score = p, self.score
+            p = lp.compute((b, h, n, m), lambda b, h, i, j: score(raw[b, h, i, j], b, h, i, j), name="P")
+        mean = lp.sum(o.astype(F32) * d.astype(F32), axis=-1, keepdims=True)
+        s = (p * ((d @ v.transpose(0, 1, 3, 2)).astype(F32) - mean) * scale).astype(self.dtype)
+        turned = p.astype(self.dtype).transpose(0, 1, 3, 2)
+        return lp.Schedule((s @ k, s.transpose(0, 1, 3, 2) @ q, turned @ d))
+
+    def floor(self, machine: lp.Machine) -> float:
+        """Seconds: five products, or what is read and written once."""
+        assert isinstance(self.rows, int)
+        assert isinstance(self.keys, int)
+        one, rate = 2 * self.batch * self.heads * self.depth, machine.tensor_rate(self.dtype)
+        seen = self.batch * self.heads * self.rows * self.keys * self.visible
+        products = max(rate.warp, rate.warpgroup)
+        read, written = one * (3 * self.rows + 2 * self.keys), one * (self.rows + 2 * self.keys)
+        powers = POWERS * machine.processors * machine.clock
+        return (
+            max(machine.memory_seconds(read, written), 10 * seen * self.depth / products, seen / powers)
+            + machine.launch
+        )
+
+
 def causal(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
     return lp.where(j <= i, s, -math.inf)
+
+
+def seen_only(p: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+    """Of powers: 0 where a causal mask leaves a score out."""
+    return lp.where(j <= i, p, 0.0)
 
 
 def finite(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -179,6 +221,9 @@ FORMS: dict[str, Form] = {
     "decode 4 rows x 32k": replace(PLAIN, batch=1, heads=32, rows=4, keys=32768),
     "decode 1 x 8k, lengths": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, score=lengths,
                                       inputs={"length": ((8,), "int32")}),
+    **{f"gradients, depth {d}": Gradients(2, 16, 2048, 2048, d) for d in (64, 96, 128)},
+    "gradients, causal": Gradients(2, 16, 2048, 2048, 128, score=seen_only, visible=0.5),
+    "gradients, 1000 rows and keys": Gradients(8, 16, 1000, 1000, 128),
     "decode 8 x 8k, paged": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, paged=16, group=4),
 }  # fmt: skip
 
