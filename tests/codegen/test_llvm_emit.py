@@ -243,3 +243,12 @@ def test_a_loop_of_one_iteration_is_none_and_masks_in_it_are_constant() -> None:
     assert "icmp slt <" not in kernel.source
     given = np.random.default_rng(0).integers(-9, 9, (40, 5, 21)).astype(np.float32)
     np.testing.assert_array_equal(kernel(given), 2 * given.sum(axis=2))
+
+
+def test_conditions_are_counted_by_masks() -> None:
+    x = lp.placeholder((64, 128), "uint8", name="x")
+    s = folded(lp.Schedule(lp.sum((x > 100).astype("float32"), axis=1)), "sum", lanes=16)
+    kernel = s.build("llvm")
+    assert "uitofp <" not in kernel.source
+    given = np.random.default_rng(0).integers(0, 255, (64, 128)).astype(np.uint8)
+    np.testing.assert_array_equal(kernel(given), (given > 100).sum(axis=1))

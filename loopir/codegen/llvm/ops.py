@@ -151,7 +151,10 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
         return _to_integer(b, v, to)
     if to.is_float:
         wide = like(v, DOUBLE if to.bits == 64 else FLOAT)
-        out = b.cast("sitofp", v, wide) if source.kind == "int" else b.cast("uitofp", v, wide)
+        if source == bool_:  # by a mask: LLVM's conversion makes integers of the lanes first
+            out = b.select(v, constant(wide, 1.0), 0.0)
+        else:
+            out = b.cast("sitofp" if source.kind == "int" else "uitofp", v, wide)
         return from_memory(b, to_memory(b, out, to), to) if to.is_narrow else out
     if to == bool_:
         return v if source == bool_ else b.icmp("ne", v, 0)
