@@ -15,6 +15,7 @@ import loopir as lp
 from .nest_queries import batched, extent, free_loops, if_legal, one_nest
 
 BANK_BYTES = 4
+"""Of a bank of shared memory, which serves one word in a cycle (CUDA C++ Programming Guide)."""
 FULL_TILE = 64
 """The tile for sides that are whole ones, by default."""
 

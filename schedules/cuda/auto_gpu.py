@@ -54,6 +54,7 @@ from .tiled_products import (
 )
 
 DEFAULT_THREADS = 256
+"""Of a block, of a stage that no recipe takes: eight warps."""
 
 
 def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine | None = None) -> lp.Schedule:

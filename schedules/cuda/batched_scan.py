@@ -17,11 +17,13 @@ import loopir as lp
 from ..common.nest_queries import argument_names, extent, free_loops, fused, if_legal, iterations, written_by
 from .elementwise import MOST_ROWS, by_element, elementwise
 from .reduction import reduction
-from .scan import VECTOR_BYTES, Tile, block_scan, by_threads, moved_copy, one_row, source_of, vector_by_vector
+from .row_threads import VECTOR_BYTES, WARP
+from .scan import Tile, block_scan, by_threads, moved_copy, one_row, source_of, vector_by_vector
 
 PART_BYTES = 64
 """What a thread has of a row, at most."""
-BLOCK_THREADS, WARP_LANES = 256, 32
+BLOCK_THREADS = 256
+"""Of a block, by default."""
 SHORT_ROW_PARTS = 4
 """Elements for each thread of a block in a row of which a block takes several."""
 CHUNKS_WORTH_BLOCKS = 4
@@ -111,7 +113,7 @@ def recurrence(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS) -> l
     s = _innermost(s, stage, carried)
     count = iterations(s, free)
     narrow = count is not None and count < threads * lp.machine().processors
-    return _scan_down(s, stage, free, carried, 1, WARP_LANES if narrow else threads)
+    return _scan_down(s, stage, free, carried, 1, WARP if narrow else threads)
 
 
 def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
@@ -152,7 +154,7 @@ def _chunk_tile(s: lp.Schedule, stage: str, length: int | None, block: BlockShap
         return Tile(threads, each, lanes if each % lanes == 0 else 1)
     if chunks:
         threads = -(-length // (chunks * each))
-        threads = -(-threads // WARP_LANES) * WARP_LANES
+        threads = -(-threads // WARP) * WARP
     return Tile(threads, each, lanes if length % lanes == each % lanes == 0 else 1)
 
 
@@ -192,7 +194,7 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
     if free:
         s = s.distribute(free[0], *starts, sums, ends)
     for x in starts:
-        s = by_element(s, x, threads=WARP_LANES)
+        s = by_element(s, x, threads=WARP)
     return s, sums, ends
 
 
@@ -326,9 +328,9 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     sources, rows = _sources(s, stage, free[-1]), _rows_in_flight(s, free, lanes)
     s, (column, lane) = s.split(free[-1], lanes).with_loops
     beside = iterations(s, [column]) or threads
-    outer = free[:-1] if beside >= WARP_LANES and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
+    outer = free[:-1] if beside >= WARP and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()
     s, column = (s, column) if outer else fused(s, [*free[:-1], column])
-    threads = min(threads, -(-beside // WARP_LANES) * WARP_LANES) if outer else threads
+    threads = min(threads, -(-beside // WARP) * WARP) if outer else threads
     s, (block, thread) = s.split(column, threads).with_loops
     s, (turn, row) = s.split(loop, rows).with_loops
     s = s.reorder(thread, turn, row, lane)

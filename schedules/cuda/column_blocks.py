@@ -15,13 +15,14 @@ from math import prod
 import loopir as lp
 
 from ..common.nest_queries import argument_names, extent, fused, if_legal
+from .row_threads import VECTOR_BYTES
 
-VECTOR_BYTES = 16
 SECTOR_BYTES = 32
 """What a piece of a row is a multiple of, at least."""
 SIDES = 8, 4, 2
 """Vectors side by side in a block, as many as leave a thread with few enough elements."""
 BLOCK_THREADS = 256, 512
+"""Threads of a block, the first that leaves few enough elements to each."""
 THREAD_ELEMENTS = 64
 """Elements of an input that a thread keeps, at most: as many registers, or half as many of 16 bits."""
 SINGLE_ROW_THREADS = 128

@@ -26,6 +26,7 @@ DEEP = 256
 TILED = 2
 """Rows and columns from which on float32 is taken by tiles that are filled up."""
 STEP_CHOICES = 64, 32, 16, 8, 1
+"""Lengths of which a part may be made, the best first: steps of tiles in their dtypes."""
 FEW_RESULTS = 4
 """Parts that are not worth a batch."""
 
@@ -45,13 +46,11 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
     wanted = min(MIN_BLOCKS * lp.machine().processors // tiles, depth // DEEP)
     if wanted <= FEW_RESULTS:
         return 1
-    for steps in (SIMT_DEPTH, *STEP_CHOICES) if simt else STEP_CHOICES:
+    for steps in (SIMT_DEPTH,) if simt else STEP_CHOICES:
         fits = [n for n in range(wanted, max(FEW_RESULTS, wanted // 2), -1) if depth % (n * steps) == 0]
         if fits:
             return fits[0]
-        if simt:
-            return wanted
-    return 1
+    return wanted if simt else 1  # tiles of which are filled up
 
 
 def is_deep_enough(rows: int, columns: int, depth: int) -> bool:

@@ -13,11 +13,12 @@ import loopir as lp
 
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, free_loops, fused, one_nest
+from .row_threads import VECTOR_BYTES
 
-VECTOR_BYTES = 16
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
 VECTORS = Knob("vectors", "vectors that a thread takes", octaves(1, 8), 0.05)
 MANY_VECTORS = 8
+"""Elements of a vector from which on a thread takes two vectors where it evaluates functions."""
 MOST_ROWS = 65535
 """Blocks that a grid has along y, at most."""
 

@@ -15,10 +15,11 @@ import loopir as lp
 
 from ..common.contraction import Contraction, Operand, require_contraction
 from ..common.nest_queries import batched, extent, fused, if_legal, reader, reads_of, result_of
+from .row_threads import WARP
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
-ROWS, COLUMNS, WARP_LANES, COPY_VECTOR = 16, 8, 32, 8
-"""Of one mma instruction; lanes of a warp; elements of 16 bits in a vector."""
+ROWS, COLUMNS, COPY_VECTOR = 16, 8, 8
+"""Of one mma instruction (PTX ISA, `mma.m16n8k16`); elements of 16 bits in a vector."""
 
 
 LEAST_BYTES = 4
@@ -371,7 +372,7 @@ def copy_by_warps(
         instruction += f"x{vector}"
     s, (flat,) = s.fuse(*s.loops(copy)[-2:]).with_loops
     s, (flat, element) = s.split(flat, vector, tail="exact").with_loops
-    s, (flat, lane) = s.split(flat, WARP_LANES, tail="exact").with_loops
+    s, (flat, lane) = s.split(flat, WARP, tail="exact").with_loops
     s, (flat, x) = s.split(flat, warps[1]).with_loops  # where there is too little for all, some have none
     s, (turn, y) = s.split(flat, warps[0]).with_loops
     s = s.bind(y, "warp.y").bind(x, "warp.x").bind(lane, "lane").unroll(turn)

@@ -15,9 +15,10 @@ from ..common.contraction import Contraction, Operand, require_contraction
 from ..common.nest_queries import batched, extent, if_legal
 from ..common.transpose import transpose
 from .matmul_mma import copy_by_warps
+from .row_threads import WARP
 
-LANES, VECTOR, ACROSS, DOWN = 32, 4, 4, 8
-"""Lanes of a warp, along columns and along rows; elements of a vector of 16 bytes."""
+VECTOR, ACROSS, DOWN = 4, 4, 8
+"""Elements of a vector of 16 bytes; lanes of a warp along columns, and along rows."""
 RUN = 8
 """Elements of 4 bytes in a sector, which lanes copy from memory together."""
 
@@ -140,12 +141,12 @@ def _copy_elements(
     if along:
         s = s.set_layout(copy, f"lambda k, x: k * {width + VECTOR} + x")
         s, (k, below) = s.split(k, RUN, tail="exact").with_loops
-        s, (x, side) = s.split(x, LANES // RUN, tail="exact").with_loops
+        s, (x, side) = s.split(x, WARP // RUN, tail="exact").with_loops
         s, (below, element) = s.split(below, 1).with_loops
         s = s.reorder(k, x, side, below, element)
         s, (lane,) = s.fuse(side, below).with_loops
     else:
-        s, (x, lane) = s.split(x, LANES, tail="exact").with_loops
+        s, (x, lane) = s.split(x, WARP, tail="exact").with_loops
         s, (lane, element) = s.split(lane, 1).with_loops
     s, (flat,) = s.fuse(k, x).with_loops
     s, (flat, across) = s.split(flat, warps[1]).with_loops

@@ -14,6 +14,7 @@ import loopir as lp
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, iterations, reads_of, result_of
 from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tile_of_rows, tiles, vectors
+from .row_threads import WARP
 from .tma_store import result_bytes, store_boxes, swizzled, tile_of_results
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -26,8 +27,8 @@ ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE_TILE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-ROWS, WARP_LANES, WARPS, COPY_VECTOR, BOX = 64, 32, 4, 8, 256
-"""Of one product; lanes of a warp, warps of a warpgroup; elements of 16 bits in a vector; rows of a box."""
+ROWS, WARPS, COPY_VECTOR, BOX = 64, 4, 8, 256
+"""Of one product (PTX ISA, `wgmma.m64`); warps of a warpgroup; elements of 16 bits in a vector; rows of a box."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
     x, y = s.loops(copy)[-2:]
     s, (x, warp) = s.split(x, WARPS).with_loops
     s, (x, warpgroup) = s.split(x, groups).with_loops
-    s, (y, lane) = s.split(y, WARP_LANES).with_loops
+    s, (y, lane) = s.split(y, WARP).with_loops
     s = s.reorder(x, warpgroup, warp, y, lane)
     return s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane").unroll(y)
 
@@ -349,7 +350,7 @@ def copy_by_threads(
     `filled` with zeros, each as a whole."""
     s, (flat,) = s.fuse(*s.loops(copy)[-2:]).with_loops
     s, (flat, element) = s.split(flat, vector, tail="exact").with_loops
-    s, (flat, lane) = s.split(flat, WARP_LANES).with_loops
+    s, (flat, lane) = s.split(flat, WARP).with_loops
     s, (flat, warp) = s.split(flat, WARPS).with_loops
     s, (_, warpgroup) = s.split(flat, groups).with_loops
     s = s.bind(warpgroup, "warpgroup").bind(warp, "warp.x").bind(lane, "lane")

@@ -24,6 +24,7 @@ SHORT_ROW = 16384
 SHORT_ROW_THREADS, FOLDED = 128, 512
 """Threads of a block whose rows have a warp or less each, and where all that is made of a row is an element."""
 SHARED_BYTES = 16384
+"""Of what a block keeps in shared memory, at most, so that several blocks fit a processor."""
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
 NEAR_ELEMENTS, NEAR_BYTES, ROWS_AT_ONCE = 48, 65536, 3

@@ -9,6 +9,7 @@ import loopir as lp
 from ..common.nest_queries import extent, fused, if_legal, reads_of
 
 VECTOR_BYTES = 16
+"""Of the widest load or store of a thread (PTX ISA, `ld.v4.b32`)."""
 SHARE_BYTES = 64
 """What a thread takes of a row, while there are threads for that."""
 MANY_ROWS = 512
@@ -23,6 +24,7 @@ MIDDLE = LONGEST[1]
 FLIGHT = 4
 """Turns of threads along a row of a length that is not known whose loads are in flight together."""
 WARP = 32
+"""Threads of a warp (CUDA C++ Programming Guide, SIMT architecture)."""
 LINE = 8
 """Threads whose vectors are a line of memory."""
 UNROLLED = 64

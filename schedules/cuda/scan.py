@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.nest_queries import extent, fused, if_legal, written_by
+from .row_threads import VECTOR_BYTES
 
 PROGRAM = """
 def prefix_sum(n: "size", A: "{t}[n]", B: "out {t}[n]"):
     for i in range(n):
         B[i] = select(1 <= i, B[i - 1], {zero}) + A[i]
 """
-VECTOR_BYTES = 16
 ROW = 16
 """How many parts a thread goes along where the row of parts is cut."""
 

@@ -31,13 +31,14 @@ from ..common.nest_queries import (
 from ..common.products import filled
 from .cheapest import cheapest
 from .elementwise import by_element
+from .row_threads import VECTOR_BYTES
 
 MOST_TERMS = 64
 """Elements that a fold has, at most."""
 MOST_STATEMENTS = 512
 """Terms that a thread adds up, at most: each is an instruction or more, as all loops are unrolled."""
-VECTOR_BYTES = 16
 MOST_RESULTS, MOST_ROWS = 8, 4
+"""Results of a thread along the innermost loop, and rows of them, at most."""
 MOST_REGISTERS = 96
 """Registers that a thread keeps inputs and results in, at most: more, and too few threads fit a processor."""
 MANY_TERMS, MOST_AT_ONCE = 6, 36

@@ -18,7 +18,9 @@ from .row_threads import WARP
 ROWS = Knob("rows", "rows below one another that a thread has", octaves(1, 16), 0.05)
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
 PAIR_BYTES = 8
+"""Of the vector that a thread makes of each row."""
 SEVERAL = 3
+"""Reads of one array, at different places, that make a stencil."""
 
 
 def reaches(s: lp.Schedule, stage: str, inside: str | None = None) -> bool:

@@ -18,6 +18,7 @@ from ..common.knobs import Knob
 from ..common.nest_queries import extent
 
 OVERLAP = 0.8
+"""What part of the time of products and of loads, added, a step of a tile takes: they overlap in part."""
 START = 5000
 """Cycles before the first product of a block, and after its last."""
 COPY = 10000
@@ -55,6 +56,7 @@ BLOCK_TILE = Knob("tile", "rows and columns of the tile of a block", lambda form
 MOST_TILES = 6
 """Tiles that are tried besides the formula's: the cheapest by it."""
 WARPGROUP_TILES = ((128, 256), (128, 192), (128, 128), (64, 256), (64, 128), (128, 64))
+"""Tiles of warpgroups that the tuner tries besides the formula's."""
 DEEP_SIDES, DEEP_PARTS = (32, 64, 128), (1, 2, 4)
 """Of few results of many terms: rows and columns of tiles, and how many parts of tiles a processor has."""
 UNKNOWN = 4096
@@ -322,7 +324,9 @@ LATENCY = 1150
 BEGIN, RESULTS = 1700, 8
 """Cycles before the first product of a block, and after its last; results that leave it in a cycle beside these."""
 LEAST_STAGES, MOST_STAGES = 4, 8
+"""Steps of the reduced loop in shared memory at once, at least and at most."""
 PARTS = (1, 2, 4)
+"""Parts of the reduced loop that the formula considers."""
 LAUNCH, SUMS = 3400, 1400
 """Cycles of another launch, and bytes of sums of parts that all multiprocessors write and read again in a cycle."""
 CLOSE, WORTH = 1.03, 0.99

@@ -47,8 +47,7 @@ of the next one is; on several threads fewer.
 """
 LINE = 64
 WORD = 4
-BLOCKS_PER_THREAD = 3
-BLOCK_ROWS = 160
+BLOCKS_PER_THREAD, BLOCK_ROWS = 3, 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
 L2_BLOCKS, L2_BLOCKS_SHARED = 4, 2
 """The second cache has room for so many blocks: one, and panels that go through; for fewer where threads share them."""

@@ -20,6 +20,7 @@ STRIP = 128
 STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
+"""Rows of the largest ring that is tried."""
 ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
 
 

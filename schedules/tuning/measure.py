@@ -24,6 +24,7 @@ from typing import Any
 Answer = dict[str, Any]
 """`outcome`, one of those of a record; `said`, where it is not "ok"; `times`."""
 MOST_IDLE = 4
+"""Workers that wait for the next candidate, at most."""
 KILLED = {"SIGKILL": "out of memory", "SIGABRT": "crashed"}
 MEMORY_WORDS = ("out of memory", "bad_alloc", "Cannot allocate", "MemoryError")
 

@@ -42,6 +42,7 @@ CONFIRMED = 0.15
 WAITED = 5.0
 """Seconds that a candidate may take besides twenty times those of the formula's choice."""
 FIRST_LIMIT = 120.0
+"""Seconds that the first candidate may take, of which no time is known."""
 REFERENCE_SECONDS = {"quick": 0.7, "full": 20.0}
 """Predicted seconds of the program as it is written up to which results are compared with its own."""
 BLOCK_SECONDS = {"quick": 0.003, "full": 0.01}
@@ -51,6 +52,7 @@ JOB_SECONDS = 1.0
 FINALISTS, SIEVED, SIEVE = 5, 12, 2.5
 """Candidates of the last race and of the first, and how many times slower than the fastest their one call may be."""
 MOST_ROUNDS = 60
+"""Of a race between candidates."""
 SEEDS = 3
 """Values of single knobs that are combined at most, and from whose combination neighbours are tried."""
 GAIN = 0.98
