@@ -56,8 +56,8 @@ def iteration_footprint(
 ) -> Footprint | None:
     """What one iteration of `loop` reads and writes (or one of them) of the buffers, which are shaped like `buffer`.
 
-    Where an end of it is read from memory, a dimension is taken whole. None if it touches nothing. `peek_memo` is
-    what is known in the loop, if it has been asked for.
+    Where an end of it is read from memory, a dimension is taken whole. None if it touches nothing. `known` is
+    what is known in the loop, if the caller has it.
     """
     known = known or known_in(func, loop)
     found = [t for t in accesses_in(loop.body, known, names) if write is None or t.write == write]
@@ -69,25 +69,42 @@ def iteration_footprint(
     return Footprint(*(tuple(x[n] for x in seen) for n in range(3)))
 
 
+def _rebased_fold(n: Reduce, new: Mapping[str, Buffer], at: tuple[Index, ...]) -> Reduce:
+    """The fold `n` into the buffers of `new`, at the element `at`; ScheduleError if these are only some of its own."""
+    if not all(b.name in new for b in n.buffers):
+        reason = f"{n.label} folds into {join_names(b.name for b in n.buffers)} at one element, so they have one shape"
+        others = join_names(b.name for b in n.buffers if b.name in new)
+        raise ScheduleError(reason, suggestion=f"keep {others} as it is")
+    variables = frozenset[str]().union(*map(free_vars, at))  # the place in a ring depends on its loop
+    over = n.over if n.init is not None else tuple(v for v in n.over if v not in variables)
+    return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at, over=over)
+
+
 def rebase_accesses(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...]], tuple[Index, ...]]) -> N:
     """`node` with each buffer named in `new` exchanged, and used at what `at` makes of its indices."""
+
+    def load(n: Load) -> Load:
+        old = n.at if all(map(is_affine_visible, n.at)) else tuple([visit(x) for x in n.at])
+        if n.buffer.name in new:
+            return Load(new[n.buffer.name], at(old))
+        return n if old is n.at else Load(n.buffer, old)
+
+    def store(n: Store) -> Store:
+        value = visit(n.value)
+        if n.buffer.name in new:
+            return Store(n.label, new[n.buffer.name], at(n.at), value)
+        return n if value is n.value else Store(n.label, n.buffer, n.at, value)
 
     def visit(n: Any) -> Any:
         kind = n.__class__
         if kind is Op:
             return on_loads(n, visit)
         if kind is Load:
-            old = n.at if all(map(is_affine_visible, n.at)) else tuple([visit(x) for x in n.at])
-            if n.buffer.name in new:
-                return Load(new[n.buffer.name], at(old))
-            return n if old is n.at else Load(n.buffer, old)
+            return load(n)
         if kind is Buffer or (kind in ARITHMETIC and is_affine_visible(n)):
             return n
         if kind is Store and all(map(is_affine_visible, n.at)):
-            value = visit(n.value)
-            if n.buffer.name in new:
-                return Store(n.label, new[n.buffer.name], at(n.at), value)
-            return n if value is n.value else Store(n.label, n.buffer, n.at, value)
+            return store(n)
         if isinstance(n, Stmt) and (names := peek_memo(accessed_buffers, n)) is not None and names.isdisjoint(new):
             return n
         if isinstance(n, Alloc) or (isinstance(n, Loop) and isinstance(n.extent, Int)):
@@ -96,15 +113,7 @@ def rebase_accesses(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Inde
         if isinstance(n, Store) and n.buffer.name in new:
             return replace(n, buffer=new[n.buffer.name], at=at(n.at))
         if isinstance(n, Reduce) and any(b.name in new for b in n.buffers):
-            if not all(b.name in new for b in n.buffers):
-                folded = join_names(b.name for b in n.buffers)
-                reason = f"{n.label} folds into {folded} at one element, so they have one shape"
-                kept = join_names(b.name for b in n.buffers if b.name in new)
-                raise ScheduleError(reason, suggestion=f"keep {kept} as it is")
-            there = at(n.at)
-            spoken = frozenset[str]().union(*map(free_vars, there))  # as a ring's place does of its loop
-            over = n.over if n.init is not None else tuple(v for v in n.over if v not in spoken)
-            return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=there, over=over)
+            return _rebased_fold(n, new, at(n.at))
         return n
 
     return visit(node)
@@ -118,8 +127,7 @@ def shrink_into_loop(func: Func, names: set[str], where: Loop, box: Footprint) -
 
 
 def with_alloc_inside(where: Loop, old: Mapping[str, Alloc], box: Footprint, known: Callable[[], Known]) -> Loop:
-    """The loop `where`, which stands where so much is `peek_memo`, with memory of its own for that which `old`
-    allocate."""
+    """The loop `where`, which stands where so much is `known`, with memory of its own for that which `old` allocate."""
     dense = all(s.buffer.layout is None for s in old.values())
     new = {n: replace(s.buffer, shape=box.size) if dense else s.buffer for n, s in old.items()}
     moves = _Moves([constant_part(x) for x in box.base])
