@@ -148,26 +148,33 @@ def size_of(b: Buffer, sizes: Mapping[str, float]) -> float:
 
 
 def _statement(m: SizedStatement, chip: Chip) -> Estimate:
-    place, extents, kinds = m.place, m.extents, m.kinds
+    """The time of one statement: the longest of its arithmetic, its shared memory and each of its caches."""
+    place, extents = m.place, m.extents
     own = [x for x in zip(m.own, m.steps, m.held, strict=True) if x[2][0] in ("global", "shared")]
-    wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
-    scattered = [v for v in wide if any(s[v] not in (0, 1) for _, s, _ in own)]
-    lanes = min(chip.lanes, prod(extents[v] for v in wide if v not in scattered))
-    spread = ("parallel", *BLOCK_AXES, *THREAD_AXES[1:])
-    cores = min(chip.cores, prod(e for v, e in extents.items() if kinds[v] in spread))
-    times = prod(extents.values())
+    lanes, cores = _parallelism(m, [s for _, s, _ in own], chip)
     inner = place.loops[-1].var if place.loops else ""
-    kept = sum(1 for _, s, _ in own if s.get(inner, 1) == 0)  # stays in a register from one iteration to the next
-    work = sum(1 for v in _values(place.stmt) for n in nodes(v) if isinstance(n, Op)) + len(own) - kept
-    seconds = times * max(1, work) / (chip.operations * lanes * cores)
-    near = sum(_requests(s, extents) * t.dtype.bytes for t, s, (scope, _) in own if scope == "shared")
-    seconds = max(seconds, near / (chip.shared * min(1.0, cores / chip.cores)))
+    invariant = sum(1 for _, s, _ in own if s.get(inner, 1) == 0)  # in a register from one iteration to the next
+    operations = sum(1 for v in _values(place.stmt) for n in nodes(v) if isinstance(n, Op))
+    work = max(1, operations + len(own) - invariant)
+    seconds = prod(extents.values()) * work / (chip.operations * lanes * cores)
+    shared = sum(_requests(s, extents) * t.dtype.bytes for t, s, (scope, _) in own if scope == "shared")
+    seconds = max(seconds, shared / (chip.shared * min(1.0, cores / chip.cores)))
     far = [Foot(t, s, whole) for t, s, (scope, whole) in own if scope == "global"]
     moved = 0.0
     for size, rate in chip.caches:
         moved = _moved(far, extents, size, chip.line)
         seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
     return Estimate(seconds + chip.start * _parallel_starts(place, extents), lanes * cores, moved)
+
+
+def _parallelism(m: SizedStatement, steps: list[Steps], chip: Chip) -> tuple[float, float]:
+    """Lanes that compute at once in a core, along loops whose iterations touch neighbours, and cores that do."""
+    extents, kinds = m.extents, m.kinds
+    wide = [v for v, k in kinds.items() if k in ("vectorize", "threadIdx.x")]
+    scattered = [v for v in wide if any(s[v] not in (0, 1) for s in steps)]
+    spread = ("parallel", *BLOCK_AXES, *THREAD_AXES[1:])
+    lanes = min(chip.lanes, prod(extents[v] for v in wide if v not in scattered))
+    return lanes, min(chip.cores, prod(e for v, e in extents.items() if kinds[v] in spread))
 
 
 def _requests(steps: Steps, extents: Mapping[str, float]) -> float:
