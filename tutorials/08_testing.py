@@ -2,6 +2,7 @@
 # # 8. Testing a primitive of one's own
 #
 # A step of a schedule is a function from a nest to a nest. Here is one that runs a loop backwards. It looks right.
+# `loopir.testing` takes Hypothesis: `pip install hypothesis`.
 
 # %%
 from dataclasses import replace

@@ -3,6 +3,7 @@
 #
 # A schedule is a function from a Schedule to a Schedule. It looks at the nest to decide, and never at a name, so that
 # it serves every program of that form. `schedules/` is written so; here is how to write another.
+# `loopir.testing` takes Hypothesis: `pip install hypothesis`.
 
 # %%
 import numpy as np

@@ -8,7 +8,7 @@
 import numpy as np
 
 import loopir as lp
-import schedules
+from loopir import schedules
 
 ROWS, KEYS, DEPTH = 8, 16, 4
 q = lp.placeholder((ROWS, DEPTH), "float32", name="Q")
