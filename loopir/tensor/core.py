@@ -21,9 +21,10 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 import loopir.intrinsics  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every operation)
+from loopir.arith.value_range import value_range
 from loopir.errors import ExprError
 from loopir.ir import dtypes
-from loopir.ir.dtypes import DType, DTypeLike, bool_, promote
+from loopir.ir.dtypes import DType, DTypeLike, bool_, int32, int64, promote
 from loopir.ir.grammar import (
     Body,
     Buffer,
@@ -37,6 +38,7 @@ from loopir.ir.grammar import (
     Monoid,
     Op,
     Param,
+    Select,
     Value,
     ValueToCond,
     ValueToIndex,
@@ -610,6 +612,23 @@ def truth(v: Value) -> Cond:
     return ValueToCond(v)
 
 
-def as_index(e: Expr, top: Index) -> Index:
-    """An element of an integer tensor as an index into a dimension of size `top`, clamped to it."""
-    return minimum(maximum(ValueToIndex(e.at(())), Int(0)), top - 1)
+def as_index(e: Expr, top: Index, *, from_end: bool) -> Index:
+    """An element of an integer tensor as an index into a dimension of size `top`, clamped to it; one below 0 is counted
+    `from_end`, or clamped as others."""
+    value = e.at(())
+    if from_end and not _never_negative(value):
+        exact = isinstance(top, Int) and int32.holds(top.value) and value.dtype.bits >= 32
+        value = cast_value(value, value.dtype if exact else int64)
+        less, add, t = REGISTRY["lt"], REGISTRY["add"], value.dtype
+        size = Const(top.value, t) if isinstance(top, Int) else IndexToValue(top, t)
+        negative = truth(Op(less, (value, Const(0, t))))
+        value = Select(negative, Op(add, (value, size)), value)
+    return minimum(maximum(ValueToIndex(value), Int(0)), top - 1)
+
+
+def _never_negative(v: Value) -> bool:
+    """Whether an integer is 0 or more for its type, or as it counts a loop."""
+    while isinstance(v, Cast) and v.dtype == int64 and v.value.dtype.is_integer:
+        v = v.value
+    counts = isinstance(v, IndexToValue) and v.dtype == int64 and isinstance(v.of, Var)
+    return counts or value_range(v)[0] >= 0

@@ -384,8 +384,13 @@ def _same_sizes_except(a: Tensor, b: Tensor, but: int) -> bool:
 
 
 def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """The elements of `x` at integer `indices` along `axis`, each clamped to the dimension."""
+    """The elements of `x` at integer `indices` along `axis`, those below 0 from the end; clamped to the dimension."""
     return x[(*(slice(None),) * axis_of("take", axis, x, x.ndim), indices)]
+
+
+def take_from_start(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """The elements of `x` at integer `indices` along `axis`, none of which is below 0."""
+    return x.from_start((*(slice(None),) * axis_of("take", axis, x, x.ndim), indices))
 
 
 _PADDED: dict[str, Callable[[Index, Index], Index]] = {

@@ -94,7 +94,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
     low = where(after < 1, 0, where(after < size, after - 1, size - 2)).astype("int64")
     low = where(low < 0, 0, low).astype("int64")
     high = where(low + 1 < size, low + 1, low).astype("int64")
-    a, b, u, v = points[low], points[high], values[low], values[high]
+    a, b, u, v = (x.from_start(at) for x in (points, values) for at in (low, high))
     made = where(e == b, v, where(e == a, u, u + (v - u) / (b - a) * (e - a)))
     first, last = points[0], points[-1]
     made = where(e < first, values[0] if left is None else left, made)

@@ -184,7 +184,7 @@ def _gathered_rows(e: Tensor, d: int, at: Tensor) -> Tensor:
     """The elements of `e` at indices along dimension `d`, each row its own."""
     every = [at if k == d else arange(n).reshape([n if j == k else 1 for j in range(at.ndim)])
              for k, n in enumerate(at.shape)]  # fmt: skip
-    return e[tuple(every)]
+    return e.from_start(tuple(every))
 
 
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
@@ -220,4 +220,4 @@ def take_along_axis(x: Any, index: Tensor, axis: int = -1) -> Tensor:
         raise ExprError(
             f"take_along_axis of {e.described()} at {index.described()}: but for axis {d}, the sizes differ"
         )
-    return _gathered_rows(e, d, index)
+    return _gathered_rows(e, d, where(index < 0, index + e.shape[d], index) if index.dtype.kind == "int" else index)

@@ -28,10 +28,18 @@ class Views(Expr):
         """NumPy's basic indexing: indices, slices with steps, None, Ellipsis; and integer tensors, which gather.
 
         Integer tensors broadcast together; their dimensions stand where they do, or in front if they stand apart.
-        A gathered index is clamped to the dimension; where the dimension is 0 a call raises IndexError, as NumPy
-        does, if it gathers anything. Indices made from loop variables are taken as they are: what is not proved to be
-        inside is tested when the nest runs.
+        A gathered index below 0 is counted from the end; one that is outside then, where NumPy raises IndexError, is
+        clamped to the dimension, so that no gather is tested when it runs. Where the dimension is 0 a call raises
+        IndexError if it gathers anything. Indices made from loop variables are taken as they are: what is not proved
+        to be inside is tested when the nest runs.
         """
+        return self._indexed(key, from_end=True)
+
+    def from_start(self, key: Any) -> Self:
+        """What `self[key]` is where no gathered index is below 0: those that are, are clamped, too."""
+        return self._indexed(key, from_end=False)
+
+    def _indexed(self, key: Any, *, from_end: bool) -> Self:
         keys = self._expanded(key if isinstance(key, tuple) else (key,))
         gathered = [self._gatherer(k) for k in keys if isinstance(k, Expr)]
         together = broadcast("indices", gathered)
@@ -60,7 +68,7 @@ class Views(Expr):
                 parts.append(self._fixed(k, size, d - 1))
 
         def at(ix: tuple[Index, ...]) -> Any:
-            return self.at(_indices(parts, ix, together, ix[where : where + len(together)]))
+            return self.at(_indices(parts, ix, together, ix[where : where + len(together)], from_end=from_end))
 
         return self.like(tuple(shape), self.dtype, at, *gathered)
 
@@ -183,7 +191,12 @@ def _place_of(keys: Sequence[Any]) -> int:
 
 
 def _indices(
-    parts: Sequence[Any], at: tuple[Index, ...], together: tuple[Index, ...], here: tuple[Index, ...]
+    parts: Sequence[Any],
+    at: tuple[Index, ...],
+    together: tuple[Index, ...],
+    here: tuple[Index, ...],
+    *,
+    from_end: bool,
 ) -> tuple[Index, ...]:
     """The indices into the tensor for the indices `at` into its view, `here` into its gathers, broadcast `together`."""
     out: list[Index] = []
@@ -193,7 +206,7 @@ def _indices(
         elif isinstance(part[0], Expr):
             e, size = part
             element = at_broadcast(e, together, here)
-            out.append(as_index(e.like((), e.dtype, lambda _, v=element: v), size))
+            out.append(as_index(e.like((), e.dtype, lambda _, v=element: v), size, from_end=from_end))
         else:
             d, start, step = part
             out.append(start + at[d] * step)

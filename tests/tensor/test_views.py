@@ -123,7 +123,7 @@ INDEX = {
 @pytest.mark.parametrize("name", INDEX)
 def test_gathers(name: str) -> None:
     f = INDEX[name]
-    indices = [np.array([2, 0, 1], np.int64), np.array([1, 1, 0], np.int32)]
+    indices = [np.array([2, 0, -1], np.int64), np.array([1, -2, 0], np.int32)]
     assert_as_numpy(f, f, X, *indices[: f.__code__.co_argcount - 1])
 
 
@@ -131,6 +131,7 @@ def test_take_and_clamping() -> None:
     i = np.array([3, 0, 2], np.uint8)
     for axis in (1, -2):
         assert_as_numpy(lambda t, k: lp.take(t, k, axis=axis), lambda t, k: np.take(t, k, axis=axis), X, i)
+    assert_as_numpy(lambda t, k: lp.take(t, k), lambda t, k: np.take(t, k, axis=0), X, np.array([-3, 2], np.int8))
     far = np.array([-9, 9], np.int32)
     t, k = inputs(X, far)
     np.testing.assert_array_equal(run(lp.take(t, k), X, far), X[[0, 2]])

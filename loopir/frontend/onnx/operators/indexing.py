@@ -26,7 +26,7 @@ def _from_start(at: Tensor, size: Any) -> Tensor:
 def gather(n: Node) -> Tensor:
     x = n.tensor(0)
     axis = n.axis(x.ndim)
-    return f.take(x, _from_start(n.tensor(1), x.shape[axis]), axis)
+    return f.take_from_start(x, _from_start(n.tensor(1), x.shape[axis]), axis)
 
 
 def _places(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -41,7 +41,7 @@ def _places(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
 @operator("GatherElements")
 def gather_elements(n: Node) -> Tensor:
     x, at = n.tensor(0), n.tensor(1)
-    return x[_places(x, at, n.axis(x.ndim))]
+    return x.from_start(_places(x, at, n.axis(x.ndim)))
 
 
 @operator("GatherND")
@@ -54,7 +54,7 @@ def gather_nd(n: Node) -> Tensor:
     for d in range(batch):
         keys.append(arange(x.shape[d]).reshape([x.shape[d] if k == d else 1 for k in range(at.ndim - 1)]))
     keys += [_from_start(at[..., k], x.shape[batch + k]) for k in range(depth)]
-    return x[tuple(keys)]
+    return x.from_start(tuple(keys))
 
 
 @operator("ScatterElements", "Scatter")
@@ -82,7 +82,7 @@ def scatter_elements(n: Node) -> Tensor:
             return f.max(f.where(hit, f.cast(k, "int64"), -1), axis=k)
 
         which = compute(x.shape, last, name="last")
-        return f.where(which < 0, x, new[_clamped_places(new, which, axis)])
+        return f.where(which < 0, x, new.from_start(_clamped_places(new, which, axis)))
     folds = {"add": (f.sum, 0, lambda a, b: a + b), "mul": (f.prod, 1, lambda a, b: a * b),
              "max": (f.max, x.dtype.least, f.maximum), "min": (f.min, x.dtype.greatest, f.minimum)}  # fmt: skip
     if how not in folds:
@@ -129,4 +129,4 @@ def compress(n: Node) -> Tensor:
         x, axis = x.reshape(-1), 0
     else:
         axis = n.axis(x.ndim)
-    return f.take(x, n.reader.tensor(kept.astype(np.int64), n.what), axis)
+    return f.take_from_start(x, n.reader.tensor(kept.astype(np.int64), n.what), axis)

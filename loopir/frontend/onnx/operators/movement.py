@@ -212,7 +212,7 @@ def _padded(n: Node, x: Tensor, d: int, before: int, after: int, mode: str) -> T
     if np_mode is None:
         raise n.unsupported(f"mode={mode!r}")
     places = np.pad(np.arange(size), (before, after), mode=np_mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    return f.take(x, n.reader.tensor(places, n.what), d)
+    return f.take_from_start(x, n.reader.tensor(places, n.what), d)
 
 
 @operator("DepthToSpace")

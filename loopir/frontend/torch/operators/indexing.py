@@ -27,7 +27,7 @@ def _checked(at: Tensor, size: Any, least: Any, what: str) -> tuple[Tensor, Requ
 @operator("aten.embedding.default")
 def embedding(weight: Tensor, at: Tensor, padding_idx: int = -1, *_: Any) -> tuple[Tensor, Requirement]:
     index, inside = _checked(at, weight.shape[0], 0, "embedding")
-    return f.take(weight, index), inside
+    return f.take_from_start(weight, index), inside
 
 
 @operator("aten.index_select.default")
@@ -36,7 +36,7 @@ def index_select(x: Tensor, dim: int, at: Tensor) -> tuple[Tensor, Requirement]:
         raise Unsupported("index_select without dimensions")
     d = dim % x.ndim
     index, inside = _checked(at, x.shape[d], 0, "index_select")
-    return f.take(x, index, d), inside
+    return f.take_from_start(x, index, d), inside
 
 
 @operator("aten.index.Tensor", "aten._unsafe_index.Tensor")
@@ -53,7 +53,7 @@ def index_tensor(x: Tensor, indices: Any) -> tuple[Any, ...]:
         counted, ok = _checked(at, size, -size, "index")
         key.append(counted)
         inside.append(ok)
-    return (x[tuple(key)], *inside)
+    return (x.from_start(tuple(key)), *inside)
 
 
 @operator("aten.gather.default")
@@ -64,7 +64,7 @@ def gather(x: Tensor, dim: int, at: Tensor, *, sparse_grad: bool = False) -> tup
     index, inside = _checked(at, x.shape[d], 0, "gather")
     every = [index if k == d else arange(n).reshape([n if j == k else 1 for j in range(at.ndim)])
              for k, n in enumerate(at.shape)]  # fmt: skip
-    return x[tuple(every)], inside
+    return x.from_start(tuple(every)), inside
 
 
 @operator("aten.scatter_add.default")
