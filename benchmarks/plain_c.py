@@ -37,8 +37,8 @@ template <class T> static inline T lesser(T a, T b) { return a < b ? a : b; }
 template <class T> static inline T greater(T a, T b) { return a > b ? a : b; }
 template <class T> static inline T sigmoid(T x) { return T(1) / (T(1) + std::exp(-x)); }
 template <class T> static inline T rsqrt(T x) { return T(1) / std::sqrt(x); }
-static inline int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-static inline int64_t rest(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
+static inline int64_t lp_down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+static inline int64_t lp_rest(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }
 """
 
 
@@ -52,7 +52,9 @@ def compiled(s: lp.Schedule, threads: int = 1) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "plain.cpp"), Path(folder, "plain.so")
         source.write_text(text(s, threads), encoding="utf-8")
-        subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(made)], check=True, capture_output=True)
+        done = subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(made)], capture_output=True, check=False)
+        if done.returncode:
+            raise LookupError(f"g++ does not take it: {done.stderr.decode()[:400]}")
         fn: Any = ctypes.CDLL(str(made)).program
 
     def call(*arrays: Any) -> None:
@@ -143,7 +145,7 @@ def _index(ix: ir.Index) -> str:
             name = "lesser" if isinstance(ix, ir.Min) else "greater"
             return f"{name}<int64_t>({_index(a)}, {_index(b)})"
         case ir.FloorDiv(a, b) | ir.Mod(a, b):
-            return f"{'down' if isinstance(ix, ir.FloorDiv) else 'rest'}({_index(a)}, {_index(b)})"
+            return f"{'lp_down' if isinstance(ix, ir.FloorDiv) else 'lp_rest'}({_index(a)}, {_index(b)})"
         case ir.ValueToIndex(value):
             return f"(int64_t)({_value(value, {})})"
         case _:
@@ -195,6 +197,8 @@ def _operation(v: ir.Op, given: Mapping[str, str]) -> str:
         return f"({args[0]} != {args[0]})"
     if name == "neg":
         return f"{t}(-{args[0]})"
+    if name == "invert":
+        return f"{t}({'!' if v.dtype.name == 'bool' else '~'}{args[0]})"
     if name in ("max", "min", "maximum", "minimum"):
         return f"{'greater' if name.startswith('max') else 'lesser'}<{t}>({', '.join(args)})"
     if name in ("sigmoid", "rsqrt"):

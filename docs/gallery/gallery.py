@@ -1,4 +1,4 @@
-"""Build the programs of this folder on the CPU, hold them to float64, and time them beside NumPy.
+"""Build the programs of this folder on the CPU, hold them to float64, and time them beside NumPy and plain C.
 
 python docs/gallery/gallery.py [--threads N] [--write] [NAME ...]
 
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from time import perf_counter
@@ -37,10 +40,15 @@ def load(name: str) -> ModuleType:
     return module
 
 
+def written(module: ModuleType, n: int) -> lp.Schedule:
+    """The program without a step."""
+    program: Any = module.program
+    return lp.Schedule(program(n) if callable(program) and not isinstance(program, lp.Func) else program)
+
+
 def scheduled(module: ModuleType, n: int) -> lp.Schedule:
     """The Schedule of a program, by its own steps or by `schedules.auto`."""
-    program = module.program
-    s = lp.Schedule(program(n) if callable(program) and not isinstance(program, lp.Func) else program)
+    s = written(module, n)
     return module.schedule(s) if hasattr(module, "schedule") else schedules.auto(s, "llvm")
 
 
@@ -76,6 +84,25 @@ def seconds(call: Any, arrays: tuple[np.ndarray, ...], least: float = 0.2) -> fl
     return best
 
 
+def plain_c(module: ModuleType, n: int, arrays: tuple[np.ndarray, ...]) -> Any:
+    """The program as it is written, in C for these sizes, by benchmarks/plain_c.py; LookupError where it has none."""
+    s = written(module, n)
+    given = [a.buffer for a in s.func.args if a.access != "out"]
+    pairs: Any = [x for b, a in zip(given, arrays, strict=True) for x in zip(b.shape, a.shape, strict=True)]
+    fixed = lp.Schedule(lp.fix_sizes(s.func, {d.name: size for d, size in pairs if hasattr(d, "name")}))
+    sys.path.insert(0, str(FOLDER.parent.parent / "benchmarks"))
+    call = import_module("plain_c").compiled(fixed)
+    buffers: Any = [(a.access == "out", a.buffer) for a in fixed.func.args]
+    outs = [np.empty([d.value for d in b.shape], b.dtype.numpy) for out, b in buffers if out]
+
+    def run(*given: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        left, made = iter(given), iter(outs)
+        call(*(next(made if out else left) for out, _ in buffers))
+        return tuple(outs) or None
+
+    return run
+
+
 def commit() -> str:
     """The commit that this is, as git says."""
     asked = ["git", "-C", str(FOLDER), "rev-parse", "--short", "HEAD"]
@@ -91,7 +118,8 @@ def main() -> None:
     lines = [f"loopir at {commit()}, {lp.describe_target('llvm')}, NumPy {np.__version__}; threads: {options.threads}"]
     print(lines[0])
     lines += [
-        (f"{'program':20}{'lines':>6}{'n':>7}{'error':>10}{'schedule s':>12}{'ms':>10}{'NumPy ms':>10}{'x NumPy':>9}")
+        f"{'program':20}{'lines':>6}{'n':>7}{'error':>10}{'schedule s':>12}{'ms':>10}"
+        f"{'NumPy ms':>10}{'C ms':>10}{'x best':>8}"
     ]
     print(lines[-1])
     for name in options.names or NAMES:
@@ -101,10 +129,15 @@ def main() -> None:
         took = perf_counter() - start
         arrays = module.inputs(n, np.random.default_rng(0))
         off = error(module, arrays, outputs(kernel, arrays))
-        ours, numpy = seconds(kernel, arrays), seconds(module.expected, arrays)
+        ours, numpy, c = seconds(kernel, arrays), seconds(module.expected, arrays), float("nan")
+        with suppress(LookupError):
+            plain = plain_c(module, n, arrays)
+            assert error(module, arrays, outputs(plain, arrays)) < 1e-4, f"C of {name}"
+            c = seconds(plain, arrays)
         length = len((FOLDER / f"{name}.py").read_text().splitlines())
         lines.append(
-            f"{name:20}{length:6}{n:7}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}{numpy / ours:9.2f}"
+            f"{name:20}{length:6}{n:7}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}"
+            f"{c * 1e3:10.3f}{min(numpy, c) / ours:8.2f}"
         )
         print(lines[-1], flush=True)
     if options.write:

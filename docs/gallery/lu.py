@@ -1,18 +1,30 @@
-"""LU factorization without pivoting, in place: the multipliers below the diagonal, U on and above it."""
+"""LU factorization without pivoting, in place, by blocks of 32 columns: L below the diagonal, U on and above it."""
 
 import numpy as np
 
 import loopir as lp
 
+B = 32
+
 
 @lp.func
 def program(n: "size", a: "inout float64[n, n]"):
-    for k in range(n):
-        for i in range(n - k - 1):
-            a[k + 1 + i, k] = a[k + 1 + i, k] / a[k, k]
-        for i in range(n - k - 1):
-            for j in range(n - k - 1):
-                a[k + 1 + i, k + 1 + j] = a[k + 1 + i, k + 1 + j] - a[k + 1 + i, k] * a[k, k + 1 + j]
+    assume(n % B == 0)
+    for b in range(n // B):
+        for k in range(b * B, b * B + B):  # the columns of the block
+            for i in range(k + 1, n):
+                a[i, k] = a[i, k] / a[k, k]
+            for i in range(k + 1, n):
+                for j in range(k + 1, b * B + B):
+                    a[i, j] += -a[i, k] * a[k, j]
+        for k in range(b * B, b * B + B):  # its rows
+            for i in range(k + 1, b * B + B):
+                for j in range(b * B + B, n):
+                    a[i, j] += -a[i, k] * a[k, j]
+        for i in range(b * B + B, n):  # the rest, by a product
+            for j in range(b * B + B, n):
+                for k in range(b * B, b * B + B):
+                    a[i, j] += -a[i, k] * a[k, j]
 
 
 def inputs(n, rng):

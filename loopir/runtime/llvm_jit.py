@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,9 @@ can build: between two calls LLVM's state is whole. A fork waits for it: no chil
 """
 at_fork(_lock)
 T = TypeVar("T")
+SELECTS = "-x86-cmov-converter=false"
+"""Leaves selects, minima and maxima of numbers what they are, where LLVM would guess that a branch on them is predicted
+well: on the data of array programs none is. LLVM has the option for the process as a whole alone."""
 VECTOR_LIBRARY = "libmvec.so.1"
 """Of the GNU C library on x86-64."""
 _ready = False
@@ -40,6 +44,8 @@ def _initialise() -> None:
     if not _ready:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            llvm.set_option("loopir", SELECTS)
         _ready = True
 
 
@@ -203,7 +209,7 @@ FEW = ("simplify_cfg", "sroa", "instruction_combine")
 
 def _passes(left: bool) -> str:
     """The key of a compilation among those of one source."""
-    return f"{'3' if left else ' '.join(FEW)}, lone lanes"
+    return f"{'3' if left else ' '.join(FEW)}, lone lanes, {SELECTS}"
 
 
 def _outside_lock(work: Callable[[], T]) -> T:

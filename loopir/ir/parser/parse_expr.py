@@ -205,7 +205,7 @@ class Expressions:
             return self.index(args[0])
         if name == "opaque" and len(args) == 1:
             return self.opaque(node, self.value(args[0], None))
-        gives_none = f"{name or 'this'} gives no index; there are min, max, index and opaque"
+        gives_none = f"{name or 'this'} gives no index; there are min, max, index and, of a value, opaque"
         self.fail(node, CALLS.get(name, gives_none))
 
     def opaque(self, node: ast.expr, value: Value) -> ValueToIndex:
