@@ -33,6 +33,12 @@ SUGAR = {
         "for i in range(1, n, 3):\n    x[i + 1] = 0",
         "for i in range((n + 1) // 3):\n    x[i * 3 + 2] = 0.0",
     ),
+    "starts of blocks": (
+        "for b in range(n // 8):\n    for i in range(b * 8, b * 8 + 8):\n        for j in range(i + 1, b * 8 + 8):\n"
+        "            a[i, j] = 0",
+        "for b in range(n // 8):\n    for i in range(8):\n        for j in range(7 - i):\n"
+        "            a[i + b * 8, j + (i + b * 8 + 1)] = 0.0",
+    ),
     "a grid": (
         "for i, j in grid(n - 1, m - 1):\n    a[i+1, j] = a[i, j+1] + 1.0",
         "for i in range(n - 1):\n    for j in range(m - 1):\n        a[i + 1, j] = a[i, j + 1] + 1.0",

@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     AXES,
     KINDS,
     SCOPES,
+    Add,
     Alloc,
     Arg,
     AsyncCommit,
@@ -42,6 +43,7 @@ from loopir.ir.grammar import (
     Load,
     Loop,
     Monoid,
+    Mul,
     Op,
     Param,
     Prefetch,
@@ -63,7 +65,7 @@ from loopir.ir.parser.parse_expr import Names, Sort
 from loopir.ir.parser.python_instead import instead_of_loop, instead_of_statement, instead_of_target
 from loopir.ir.parser.syntax_tree import syntax_tree
 from loopir.ir.recursion import deep
-from loopir.ir.traverse.walk import fresh_name, replace, statements, stored_buffers, substitute
+from loopir.ir.traverse.walk import fresh_name, map_stmts, replace, statements, stored_buffers, substitute
 from loopir.ir.verify.unwritten import require_written_first
 from loopir.ir.verify.verify import Stage, verify
 
@@ -387,7 +389,7 @@ class _Reader(Declarations):
         self.names.indices = saved
         if (start, step) != (Int(0), Int(1)):
             var = heads[0][0]
-            body = tuple(substitute(x, {var: Var(var) * step + start}) for x in body)
+            body = tuple(_shorter_loops(substitute(x, {var: Var(var) * step + start})) for x in body)
         for var, extent, how in reversed(heads):
             body = (Loop(var, extent, how, body),)
         return body[0]
@@ -417,7 +419,7 @@ class _Reader(Declarations):
                 call,
                 "the step of a range is a positive integer constant; to count down, write n - 1 - i under range(n)",
             )
-        return start, step, ceildiv(stop - start, step)
+        return start, step, ceildiv(_cancelled(stop - start), step)
 
     def head(self, name: str, extent: ast.expr | Index, kind: str) -> tuple[str, Index, str]:
         """A loop's unique name, extent and kind; inside it `name` means that loop."""
@@ -558,3 +560,38 @@ def _is_call_of(node: ast.expr, name: str) -> bool:
 def _call(s: ast.stmt, name: str) -> ast.Call | None:
     call = s.value if isinstance(s, ast.Expr) else None
     return call if isinstance(call, ast.Call) and name_of(call.func) == name else None
+
+
+def _cancelled(x: Index) -> Index:
+    """A sum without terms of both signs, if it has some: 32 for b * 32 + 32 - b * 32."""
+    terms = list(_signed_terms(x, negative=False))
+    left: list[tuple[bool, Index]] = []
+    for negative, term in terms:
+        if (not negative, term) in left:
+            left.remove((not negative, term))
+        else:
+            left.append((negative, term))
+    if len(left) == len(terms):
+        return x
+    total: Index = Int(0)
+    for negative, term in sorted(left, key=lambda t: (t[0], isinstance(t[1], Int))):
+        total = total - term if negative else total + term
+    return total
+
+
+def _signed_terms(x: Index, *, negative: bool) -> Iterator[tuple[bool, Index]]:
+    """The terms of a sum, and whether each is subtracted."""
+    match x:
+        case Add(a, b):
+            yield from _signed_terms(a, negative=negative)
+            yield from _signed_terms(b, negative=negative)
+        case Mul(Int(-1), a) | Mul(a, Int(-1)):
+            yield from _signed_terms(a, negative=not negative)
+        case _:
+            yield negative, x
+
+
+def _shorter_loops(s: Stmt) -> Stmt:
+    """`s` with the lengths of its loops in few terms."""
+    s = map_stmts(s, _shorter_loops)
+    return replace(s, extent=_cancelled(s.extent)) if isinstance(s, Loop) else s
