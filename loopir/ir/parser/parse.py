@@ -573,9 +573,13 @@ def _cancelled(x: Index) -> Index:
             left.append((negative, term))
     if len(left) == len(terms):
         return x
+    number = sum(-x.value if negative else x.value for negative, x in left if isinstance(x, Int))
+    added, taken = ([x for n, x in left if n == negative and not isinstance(x, Int)] for negative in (False, True))
     total: Index = Int(0)
-    for negative, term in sorted(left, key=lambda t: (t[0], isinstance(t[1], Int))):
-        total = total - term if negative else total + term
+    for x in (*added, *(Int(n) for n in (number,) if n > 0 or not added)):
+        total = total + x
+    for x in (*taken, *(Int(-n) for n in (number,) if n < 0 and added)):
+        total = total - x
     return total
 
 
