@@ -4,7 +4,6 @@ import numpy as np
 
 import loopir as lp
 
-
 B = 32
 
 
