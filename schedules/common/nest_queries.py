@@ -11,7 +11,8 @@ import loopir as lp
 
 def extent(s: lp.Schedule, loop: str) -> int | None:
     """The constant number of iterations of `loop`, or None."""
-    return getattr(s.loop(loop).extent, "value", None)
+    value = getattr(s.loop(loop).extent, "value", None)
+    return value if isinstance(value, int) else None  # an extent that is read from memory has its load as a value
 
 
 def if_legal(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) -> lp.Schedule:
