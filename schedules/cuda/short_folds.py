@@ -31,6 +31,8 @@ from ..common.nest_queries import (
 from ..common.products import filled
 from .cheapest import cheapest
 from .elementwise import by_element
+from .reduction import reduction, streamed, streams
+from .row_blocks import row_blocks
 from .row_threads import VECTOR_BYTES
 
 MOST_TERMS = 64
@@ -50,6 +52,8 @@ SMALL = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 MIN_VECTOR_BYTES = 8
 """Bytes of a vector that is worth a load of its own."""
+SECTOR = 32
+"""Bytes that caches fetch together, at least."""
 TILED = 16
 """How long two loops are at least, over each of which one operand is used again: tiles of a product pay then."""
 
@@ -108,10 +112,31 @@ def short_folds(
         tile, kept = lines
         by_lines = partial(_by_threads, stage=stage, last=last, tile=tile, threads=threads, kept=kept)
         recipes = [by_lines] if terms > MOST_AT_ONCE else [*recipes, by_lines]
+    if reads_long_rows(s, stage) and not results and not rows:
+        recipes.append(partial(_rows_by_several, stage=stage, last=last))
     made = cheapest(s, recipes) if len(recipes) > 1 else recipes[0](s)
     if made is None:
         raise lp.ScheduleError(f"{stage} is not taken by threads of several results")
     return made
+
+
+def reads_long_rows(s: lp.Schedule, stage: str) -> bool:
+    """Whether each fold of `stage` reads a run of memory of its own that is longer than a sector.
+
+    The threads of a warp read as many sectors at once then, if each has a fold; threads that fold together read one.
+    """
+    inner = s.reduced(stage)[-1:]
+    runs = [t for t in streamed(s, stage) if inner and t.contiguous(inner[0])]
+    return streams(s, stage) and any((extent(s, inner[0]) or 0) * t.dtype.bytes > SECTOR for t in runs)
+
+
+def _rows_by_several(s: lp.Schedule, stage: str, last: str) -> lp.Schedule:
+    """`stage` by threads that fold together, and `last` where its results are, which takes the whole program."""
+    if last == stage:
+        return reduction(s, stage)
+    if {*s.stages} != {stage, last}:
+        raise lp.ScheduleError(f"other stages stand beside {stage} and {last}")
+    return row_blocks(s)
 
 
 def _in_one(

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.cuda.short_folds import _by_threads, _lines_tile, short_fold, short_folds
+from schedules.cuda.short_folds import _by_threads, _lines_tile, _rows_by_several, short_fold, short_folds
 
 
 def pool(n: int, c: int, h: int, k: int, stride: int, dtype: str = "float32") -> lp.Schedule:
@@ -161,3 +161,25 @@ def test_a_fold_of_what_a_product_made_alone() -> None:
     y = (a @ b).astype("float32")
     s = lp.Schedule((y * lp.rsqrt(lp.mean(y * y, axis=1, keepdims=True) + 1.0)).astype("bfloat16"))
     assert lp.lower(schedules.auto(s, "cuda", arch="sm_90a"), "cuda")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("length", "together"), [(64, True), (24, True), (8, False)])
+def test_rows_of_more_than_a_sector_are_folded_by_threads_together(length: int, together: bool, after: bool) -> None:
+    """Each thread of a warp would read sectors of its own, 4 bytes at a time."""
+    x = lp.placeholder((64000, length), "float32", name="x")
+    y = lp.sum(x + 1.0, axis=1)
+    made = schedules.auto(lp.Schedule(lp.relu(y) if after else y), "cuda", arch="sm_90a")
+    fold = next(x for x in made.stages if made.reduced(x))
+    assert any(made.loop(x).kind == "threadIdx.x" for x in made.reduced(fold)) == together
+    assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_rows_folded_by_threads_together_are_right(after: bool) -> None:
+    x = lp.placeholder((33, 19), "float32", name="x")
+    y = lp.sum(x, axis=1)
+    s = lp.Schedule(lp.relu(y) if after else y)
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        made = _rows_by_several(s, s.stages[0], s.stages[-1])
+    assert_equivalent(s, made)
