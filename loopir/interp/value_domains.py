@@ -1,9 +1,10 @@
 """Value domains of the interpreter: numbers of the real dtype, or elements of an exact ring or field.
 
 In the ring, floats are integers modulo 2^32: sums and products are exact in every order, maxima and minima are those
-of unsigned integers, and every other function is a hash of its name and arguments. Two programs that differ only by
-reassociating declared monoids agree bit for bit; a program that drops, repeats or swaps a term almost surely does
-not. Integers and bools, from which indices and conditions are made, are real in all domains.
+of unsigned integers, and every other function is a hash of its name and arguments, but where these are 0 and it is a
+whole number there: padding with zeros relies on that. Two programs that differ only by reassociating declared monoids
+agree bit for bit; a program that drops, repeats or swaps a term almost surely does not. Integers and bools, from which
+indices and conditions are made, are real in all domains.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -119,7 +120,20 @@ class Ring:
         if not t.is_float:
             return self.real.op(fn, t)
         known = _RING.get(fn.name)
-        return known if known is not None else lambda *args: digest(fn.name, *args)
+        if known is not None:
+            return known
+        start = self._at_zero(fn, t)
+        if start is None:
+            return lambda *args: digest(fn.name, *args)
+        return lambda *args: digest(fn.name, *args) if any(args) else start
+
+    def _at_zero(self, fn: Intrinsic, t: DType) -> int | None:
+        """What `fn` is where all its arguments are 0, if that is a whole number."""
+        if fn.result != "same":
+            return None
+        with np.errstate(all="ignore"):
+            value = self.real.op(fn, t)(*[self.real.const(0.0, t)] * fn.arity)
+        return int(value) % MODULUS if np.ndim(value) == 0 and float(value).is_integer() else None
 
     def spelling(self, fn: Intrinsic, t: DType) -> str | None:
         return _SPELT.get(fn.name) if t.is_float else None

@@ -88,6 +88,20 @@ def test_faults_of_accesses_are_told(body: str, message: str) -> None:
         lp.interpret(nest(body), [np.zeros(4, np.float32)])
 
 
+def test_functions_of_zero_are_whole_numbers_in_the_ring_where_they_are() -> None:
+    """What pads with zeros shows that a fold stays what it is by them."""
+    text = """
+def f(a: "float32[2]", s: "out float32[2]", e: "out float32[2]", h: "out float32[2]"):
+    for i in range(2):
+        s[i] = abs(a[i]) + sqrt(a[i]) + tanh(a[i])
+        e[i] = exp(a[i]) + cos(a[i])
+        h[i] = atan2(a[i], 3.0)
+"""
+    found = lp.interpret(lp.parse(text), [np.array([0, 5], np.uint32)], domain="ring")
+    assert (found["s"][0], found["e"][0]) == (0, 2)
+    assert not {0, 2, 3, 5} & {int(found["s"][1]), int(found["e"][1]), *map(int, found["h"])}
+
+
 def test_a_sum_is_exact_in_the_ring_in_any_order() -> None:
     text = """
 def f(a: "float32[3, 5]", s: "out float32[5]"):
