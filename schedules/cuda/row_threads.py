@@ -23,6 +23,8 @@ MIDDLE = LONGEST[1]
 """So those that are no whole vectors, up to this length alone."""
 FLIGHT = 4
 """Turns of threads along a row of a length that is not known whose loads are in flight together."""
+LEAST_BYTES = 4
+"""Bytes of the narrowest vector: what a thread loads by one instruction in any case."""
 WARP = 32
 """Threads of a warp (CUDA C++ Programming Guide, SIMT architecture)."""
 LINE = 8
@@ -32,11 +34,17 @@ UNROLLED = 64
 
 
 def vector(s: lp.Schedule, loops: dict[str, str], buffers: frozenset[str]) -> int:
-    """How many elements of `buffers` fill a vector along each stage's loop, if these are whole vectors; else 1."""
+    """How many elements of `buffers` fill a vector along each stage's loop, if these are whole vectors; else 1.
+
+    Where they are not, vectors are as wide as divide the loops, of LEAST_BYTES at least.
+    """
     found = [t.dtype.bytes for x, y in loops.items() for t in s.accesses(x) if t.buffer in buffers and t.contiguous(y)]
     width = VECTOR_BYTES // max(found) if found else 1
-    whole = (s.why("split", y, width, tail="exact") is None for y in loops.values() if extent(s, y) != 1)
-    return width if width > 1 and all(whole) else 1
+    while width > 1 and width * max(found) >= LEAST_BYTES:
+        if all(s.why("split", y, width, tail="exact") is None for y in loops.values() if extent(s, y) != 1):
+            return width
+        width //= 2
+    return 1
 
 
 def threads_worth(length: int | None, size: int) -> int:
