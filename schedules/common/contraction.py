@@ -168,10 +168,14 @@ def partial_sums(s: lp.Schedule, stage: str, parts: int, depth: int = 1) -> tupl
     return s.reorder(*own[1:], own[0]), partial
 
 
-def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32) -> bool:
-    """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough."""
-    lengths = [extent(s, x) for x in (c.row, c.column, c.reduced)]
-    return all(n is None or n >= least for n in lengths)
+def worth_tiling(s: lp.Schedule, c: Contraction, least: int = 32, steps: int | None = None) -> bool:
+    """Whether no loop of the three is known to be shorter than `least`: then its operands are not used often enough.
+
+    The reduced loop may have `steps` iterations, if that is given: how often operands are used does not depend on it.
+    """
+    lengths = [(extent(s, x), least) for x in (c.row, c.column)]
+    lengths.append((extent(s, c.reduced), least if steps is None else steps))
+    return all(n is None or n >= short for n, short in lengths)
 
 
 def padded(s: lp.Schedule, stage: str, *loops: str) -> lp.Schedule:

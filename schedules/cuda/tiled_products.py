@@ -61,6 +61,8 @@ LARGE_SIMT_TILE = (128, 64), (8, 8)
 """The same where rows and columns fill one: more products for each load from shared memory."""
 NEARLY_SHORT = 24
 """How long rows or columns are at least that are worth a tile of 32, where there are several tiles."""
+FEW_STEPS = 2
+"""Steps of sums that are worth a tile then: of one, operands are read no more often than results are stored."""
 SHORT_SIMT_TILES = ((32, 32), (4, 4)), ((32, 32), (4, 8))
 """The same where all rows and columns are in one tile."""
 
@@ -78,7 +80,7 @@ def is_tiled(s: lp.Schedule, stage: str) -> bool:
         return worth_tiling(s, c, 2)
     batch = iterations(s, c.batch) or UNKNOWN
     several_tiles = batch >= lp.machine().processors or any((extent(s, x) or HIGH) >= HIGH for x in (c.row, c.column))
-    return worth_tiling(s, c, NEARLY_SHORT if several_tiles else SHORT_ROWS)
+    return worth_tiling(s, c, NEARLY_SHORT, FEW_STEPS) if several_tiles else worth_tiling(s, c, SHORT_ROWS)
 
 
 def is_deep(s: lp.Schedule, c: Contraction) -> bool:
@@ -360,7 +362,10 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     c = require_contraction(s, stage)
     known = filled_tile(s, c)
     one = partial(_with_epilogue, stage=stage, how=matmul_simt if known else matmul_gpu, options=known or {})
-    return _cheapest_of(s, stage, (one, *_in_small_tiles(s, c, known)))
+    recipes = [one, *_in_small_tiles(s, c, known)]
+    if (extent(s, c.reduced) or NEARLY_SHORT) < NEARLY_SHORT:
+        recipes.append(partial(_with_epilogue, stage=stage, how=elementwise, options={}))
+    return _cheapest_of(s, stage, recipes)
 
 
 def _in_small_tiles(

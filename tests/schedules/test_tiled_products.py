@@ -7,7 +7,9 @@ import pytest
 
 import loopir as lp
 import schedules
+from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
+from schedules.cuda.matmul_simt import matmul_simt
 from schedules.cuda.tiled_products import PRODUCTS, is_product, is_tiled
 
 RNG = np.random.default_rng(0)
@@ -81,3 +83,21 @@ def test_few_long_sums_are_tiles_in_parts() -> None:
     x, y = (lp.placeholder((2051, n), "float32", name=name) for name, n in (("x", 3), ("y", 40)))
     first, *_ = schedules.auto(lp.Schedule(x.T @ y), "cuda", arch="sm_90a").report(arch="sm_90a").kernels
     assert first.work.blocks >= 8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_steps_of_many_rows_and_columns_are_folded_in_tiles(dtype: str) -> None:
+    """Of any function of two operands: how often each is used does not depend on how many steps there are."""
+    x, y = lp.placeholder((1024, 16), dtype, name="x"), lp.placeholder((512, 16), dtype, name="y")
+    s = lp.Schedule(lp.sum(lp.abs(x[:, None] - y[None]), axis=2))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert sum(made.buffer(b).scope == "shared" for b in made.buffers) == 2
+    assert lp.predict(made, "cuda", arch="sm_90a").seconds < 1e-5
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_tiles_of_few_steps_are_right(steps: int) -> None:
+    x, y = lp.placeholder((70, steps), "float32", name="x"), lp.placeholder((33, steps), "float32", name="y")
+    s = lp.Schedule(lp.sum(lp.abs(x[:, None] - y[None]), axis=2))
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        assert_equivalent(s, matmul_simt(s, "sum", block=(32, 32), part=(4, 4)))
