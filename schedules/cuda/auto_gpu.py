@@ -13,14 +13,15 @@ import loopir as lp
 
 from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
-from ..common.fusion import index_stages_inlined, inlined
-from ..common.nest_queries import free_loops, one_nest, reader
+from ..common.fusion import epilogue, index_stages_inlined, inlined
+from ..common.nest_queries import free_loops, iterations, one_nest, reader
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, over_folds, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .chains_in_parts import chain_of_few_rows
+from .cheapest import cheapest
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_of_floats, conv_on_tensor_cores, conv_wgmma
 from .deep_contraction import parts_of
@@ -140,6 +141,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("loop with carried dependences", _has_no_free_loop, partial(_carried, threads), checked=False),
                 Recipe("transpose", _is_transposed, transpose),
                 Recipe("neighbours", _has_neighbours, neighbours),
+                Recipe("fold by a thread or by several", _is_known_fold, partial(_cheapest_fold, threads)),
                 Recipe("elementwise", one_nest, partial(_spread, threads), checked=False),
                 Recipe("elementwise beside others", _always, partial(_spread, threads)),
             ]
@@ -249,6 +251,27 @@ def _is_transposed(s: lp.Schedule, stage: str) -> bool:
 
 def _has_neighbours(s: lp.Schedule, stage: str) -> bool:
     return one_nest(s, stage) and bool(reaches(s, stage)) and not _is_transposed(s, stage)
+
+
+def _is_known_fold(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds in loops of known lengths."""
+    return bool(s.reduced(stage)) and one_nest(s, stage) and bool(iterations(s, s.loops(stage)))
+
+
+def _cheapest_fold(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:
+    """Each result by a thread, which waits for one load after the other, or by several; the cheaper of both."""
+    recipes = (partial(_by_thread, stage=stage, threads=threads), partial(_by_several, stage=stage))
+    if (made := cheapest(s, recipes, part=(stage,))) is None:
+        raise lp.ScheduleError(f"{stage} is folded by no threads")
+    return made
+
+
+def _by_thread(s: lp.Schedule, stage: str, threads: int) -> lp.Schedule:
+    return _spread(threads, s, stage)
+
+
+def _by_several(s: lp.Schedule, stage: str) -> lp.Schedule:
+    return epilogue(reduction(s, stage), stage)
 
 
 def _spread(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -1,11 +1,13 @@
-"""The time that `auto` takes for a GPU, counted in calls, by the number of stages."""
+"""What `auto` takes for a GPU: its time, in calls, by the number of stages; folds that no other recipe takes."""
 
 from __future__ import annotations
 
+import pytest
 from support.call_counts import calls
 
 import loopir as lp
 from loopir import schedules
+from loopir.testing import assert_equivalent
 
 
 def chain(stages: int) -> lp.Schedule:
@@ -25,3 +27,23 @@ def work(stages: int) -> int:
 def test_twice_the_stages_take_less_than_four_times_the_work() -> None:
     """Each step looks at the whole program, so that it is not twice."""
     assert work(48) < 3.6 * work(24), "both are planned"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_results_that_no_tile_takes_are_folded_by_several_threads(turned: bool, after: bool) -> None:
+    """A thread for each would wait for one load after the other."""
+    x, y = lp.placeholder((10, 500), "float32", name="x"), lp.placeholder((20, 500), "float32", name="y")
+    z = lp.placeholder((500, 20), "float32", name="z")
+    product = x @ (y.T if turned else z)
+    made = schedules.auto(lp.Schedule(lp.relu(product) if after else product), "cuda", arch="sm_90a")
+    cost = lp.predict(made, "cuda", arch="sm_90a")
+    assert (cost.kernels, cost.seconds < 8e-6) == (1, True)
+
+
+def test_a_fold_by_several_threads_is_right() -> None:
+    x, y = lp.placeholder((3, 70), "float32", name="x"), lp.placeholder((5, 70), "float32", name="y")
+    s = lp.Schedule(lp.relu(x @ y.T))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert any(made.loop(x).kind == "threadIdx.x" for st in made.stages for x in made.reduced(st))
+    assert_equivalent(s, made)
