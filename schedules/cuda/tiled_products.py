@@ -14,7 +14,7 @@ import loopir as lp
 
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, require_contraction, worth_tiling
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers
+from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers, result_of
 from ..common.operands import alone, is_view, multiplied, own_part, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
@@ -368,6 +368,31 @@ def _floats_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     return _cheapest_of(s, stage, recipes)
 
 
+def _converts_to_float32(s: lp.Schedule, c: Contraction) -> bool:
+    """Whether a product adds up float32, and an operand is of another type in memory."""
+    return s.buffer(result_of(s, c.stage)).dtype.name == "float32" and not is_float32(s, c)
+
+
+def _converted_product(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product whose operands are converted to float32 where small tiles are copied; or by launches before, where
+    there are larger tiles for each processor, which are copied while others are multiplied."""
+    c, copies = require_contraction(s, stage), list[str]()
+    for operand, loop in ((c.left, c.row), (c.right, c.column)):
+        if s.buffer(operand.buffer).dtype.name != "float32":
+            mine = [x for x in c.batch if not _is_invariant(s, stage, operand.buffer, x)]
+            order = (loop, c.reduced) if operand.along else (c.reduced, loop)
+            s, copy = s.reindex(stage, operand.buffer, *mine, *order, dtype="float32").with_stage
+            copies.append(copy)
+    within, c = tuple(copies), require_contraction(s, stage)
+    if not is_float32(s, c):
+        raise lp.ScheduleError(f"{stage} multiplies in another type than float32")
+    if is_whole_tiles(s, c) or filled_tile(s, c):
+        for x in within:
+            s = elementwise(s, x)
+        return multiply(s, stage)
+    return _cheapest_of(s, stage, _in_small_tiles(s, c, within=within), within)
+
+
 def _in_small_tiles(
     s: lp.Schedule, c: Contraction, known: dict[str, tuple[int, int]] | None = None, within: tuple[str, ...] = ()
 ) -> list[Callable[[lp.Schedule], lp.Schedule]]:
@@ -515,6 +540,7 @@ PRODUCTS = (
     Recipe("16 bits on tensor cores", _contraction_that(pairs), tensor_product),
     Recipe("whole tiles of float32", _contraction_that(is_whole_tiles), _whole_tiles, checked=False),
     Recipe("float32 in the cheapest tiles", _contraction_that(is_float32), _floats_product),
+    Recipe("float32 of converted operands", _contraction_that(_converts_to_float32), _converted_product),
     Recipe("tiles of any type", lambda s, stage: True, _any_product, checked=False),
 )
 """How a contraction that is worth tiles is multiplied, the fastest units first."""

@@ -10,7 +10,7 @@ import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
 from schedules.cuda.matmul_simt import matmul_simt
-from schedules.cuda.tiled_products import PRODUCTS, is_product, is_tiled
+from schedules.cuda.tiled_products import PRODUCTS, _converted_product, is_product, is_tiled
 
 RNG = np.random.default_rng(0)
 
@@ -101,3 +101,20 @@ def test_tiles_of_few_steps_are_right(steps: int) -> None:
     s = lp.Schedule(lp.sum(lp.abs(x[:, None] - y[None]), axis=2))
     with lp.scheduling_for(lp.machine("sm_90a")):
         assert_equivalent(s, matmul_simt(s, "sum", block=(32, 32), part=(4, 4)))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_operands_of_other_types_are_converted_to_float32_for_its_tiles(dtype: str) -> None:
+    """Tiles of any type are not cut in parts, and a block of threads waits for each copy."""
+    x, w = lp.placeholder((64, 1024), "float32", name="x"), lp.placeholder((1024, 512), dtype, name="w")
+    s = lp.Schedule(x @ w.astype("float32"))
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        made = _converted_product(s, "matmul")
+    assert lp.predict(made, "cuda", arch="sm_90a").seconds < 2e-5
+
+
+def test_products_of_converted_operands_are_right() -> None:
+    x, w = lp.placeholder((33, 40), "float32", name="x"), lp.placeholder((36, 40), "int8", name="w")
+    s = lp.Schedule(x @ w.astype("float32").T)
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        assert_equivalent(s, _converted_product(s, "matmul"))
