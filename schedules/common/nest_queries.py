@@ -81,6 +81,12 @@ def free_loops(s: lp.Schedule, stage: str, inside: str | None = None) -> tuple[s
     return tuple(out)
 
 
+def reads_own(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` reads a buffer that it writes, other than to add to it, as a scan does."""
+    written = written_by(s, stage)
+    return any(t.buffer in written for t in reads_of(s, stage))
+
+
 def spatial_loops(s: lp.Schedule, stage: str) -> list[str]:
     """The loops of `stage` that it does not fold over, outermost first."""
     return [x for x in s.loops(stage) if x not in s.reduced(stage)]

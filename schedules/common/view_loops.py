@@ -13,7 +13,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import argument_names, extent, fused, if_legal, reads_of
+from .nest_queries import argument_names, extent, fused, if_legal, reads_of, reads_own
 
 
 @lp.composite
@@ -55,11 +55,15 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
 @lp.composite
 def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with neighbouring loops of `stage` as one, where all that it touches goes on from one to the next: elements
-    lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone."""
+    lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone; of a
+    scan, not one that carries a dependence with one that carries none."""
 
     def may_be_one(outer: str, inner: str) -> bool:
         over = s.reduced(stage)
-        return (not over or {outer, inner} <= {*over}) and s.loop(outer).kind == "serial"
+        if s.loop(outer).kind != "serial" or (over and not {outer, inner} <= {*over}):
+            return False
+        carried = {s.why("parallel", x) is not None for x in (outer, inner)} if reads_own(s, stage) else ()
+        return len(carried) < 2
 
     while (pair := contiguous_pair(s, stage, may_be_one)) is not None:
         s = s.fuse(*pair)

@@ -25,6 +25,7 @@ from ..common.nest_queries import (
     iterations,
     legal,
     one_nest,
+    reads_own,
 )
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
@@ -33,7 +34,7 @@ from .column_reduction import across, columns
 from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
-from .inner_loops import column_of, column_sums, inner_vectors
+from .inner_loops import carried_in_rows, column_of, column_sums, inner_vectors
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
@@ -164,6 +165,8 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return _product(s, stage)
     if (made := cut_in_pieces(s, stage)) is not s:
         return _pieces(made, s.stages, stage, lanes)
+    if _carries_inside(s, stage):
+        return carried_in_rows(fuse_contiguous(s, stage), stage, lanes=lanes)
     return _by_loops(s, stage, lanes)
 
 
@@ -226,6 +229,13 @@ def _carried(s: lp.Schedule, stage: str) -> bool:
     """Whether the outermost loop of `stage` carries dependences that are not those of its fold."""
     outer = s.loops(stage)[0]
     return outer not in s.reduced(stage) and s.loop(outer).kind == "serial" and s.why("parallel", outer) is not None
+
+
+def _carries_inside(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a scan of rows: its outermost loop is free, and one inside it carries a dependence."""
+    if s.reduced(stage) or not reads_own(s, stage):
+        return False
+    return 0 < len(free_loops(s, stage)) < len(s.loops(stage))
 
 
 def _without_unit_loops(s: lp.Schedule) -> lp.Schedule:

@@ -10,7 +10,7 @@ import loopir as lp
 
 from ..common.nest_queries import extent, if_legal, in_lanes, is_serial
 from .split_reduction import EXCHANGED, folded, lanes_of, runs_along
-from .threads import worth_sharing
+from .threads import parallel_if_legal, worth_sharing
 
 VECTORS = 4
 """Vectors of columns whose sums are in registers."""
@@ -36,6 +36,14 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     else:
         made = _vector_loop(s, column, width)
     return _shared(made, stage)
+
+
+def carried_in_rows(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
+    """`s` with rows of `stage` on threads, in which other loops carry dependences, and what is independent inside
+    these, along memory, by vectors."""
+    column = column_of(s, stage)
+    made = s if column is None else _vector_loop(s, column, lanes or lanes_of(s, stage))
+    return parallel_if_legal(made, stage, made.loops(stage)[0])
 
 
 def column_of(s: lp.Schedule, stage: str) -> str | None:

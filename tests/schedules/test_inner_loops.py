@@ -135,3 +135,14 @@ def substitute(L: "float64[{n}, {n}]", B: "inout float64[{n}, {m}]"):
         exact[i] -= low[i, :i] @ exact[:i]
     t.build("llvm", threads=2)(low, ours)
     np.testing.assert_array_equal(ours, exact)
+
+
+@pytest.mark.parametrize(
+    ("axis", "kinds"), [(1, ["parallel", "serial", "serial", "vectorize"]), (2, ["parallel", "serial"])]
+)
+def test_scans_inside_free_loops_keep_these_apart(axis: int, kinds: list[str]) -> None:
+    """Loops along memory are no single one where one of them carries a dependence, and another one is free."""
+    plain = lp.Schedule(lp.cumsum(lp.placeholder((3, 5, 40), "float32", name="x"), axis).named("y"))
+    s = cpu(plain, 8)
+    assert [s.loop(x).kind for x in s.loops("cumsum")] == kinds
+    assert_equivalent(plain, s)
