@@ -124,7 +124,7 @@ def text(node: Node) -> str:
     """A Func, statement, index, condition or value as source."""
     match node:
         case Func():
-            return "\n".join(map(str, lines(node))) + "\n"
+            return _source(node)
         case Stmt():
             return "\n".join(map(str, _fitted(_body((node,), 0, set())))) + "\n"
         case Index():
@@ -137,6 +137,17 @@ def text(node: Node) -> str:
             return f"{node.name}: {_declared(node)}"
         case _:
             return repr(node)
+
+
+@memoized
+def _source(func: Func) -> str:
+    return "\n".join(map(str, lines(func))) + "\n"
+
+
+@deep(VerifyError)
+def unwrapped(s: Stmt) -> str:
+    """A statement as source whose lines are as long as they are."""
+    return "\n".join(map(str, _body((s,), 0, set())))
 
 
 @deep(VerifyError)

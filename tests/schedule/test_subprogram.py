@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 from loopir.ir.grammar import Func
 from loopir.ir.verify.verify import verify
-from loopir.schedule.transform.subprogram import extract, in_order, nests, subprogram
+from loopir.schedule.transform.subprogram import Part, _in_canonical_names, extract, in_order, nests, subprogram
 from loopir.testing import funcs
 from loopir.testing.generate.strategies import arguments, sizes
 
@@ -142,3 +144,47 @@ def test_a_program_taken_apart_and_put_together_means_the_same(data: st.DataObje
     )
     for name, x in want.items():
         np.testing.assert_array_equal(got[name], x)
+
+
+def anew(f: Func, stages: tuple[str, ...]) -> Part:
+    """A part that is put in canonical names whatever others were."""
+    return _in_canonical_names(subprogram(f, stages), extract(f, stages).nests)
+
+
+def same(one: Part, other: Part) -> bool:
+    """Whether two parts have the same text, and the same names in the program, in the same order."""
+    maps = [(list(p.original.items()), list(p.labels.items())) for p in (one, other)]
+    return lp.text(one.func) == lp.text(other.func) and maps[0] == maps[1]
+
+
+def layers() -> Func:
+    """Stages that differ in names, in the order of what they read, in types, and in what else reads their results."""
+    x, w, v = (lp.placeholder((8, 8), name=name) for name in "xwv")
+    y, outputs = x, list[lp.Tensor]()
+    for n in range(4):
+        top = lp.max(y, axis=1, keepdims=True).named(f"top{n}")
+        low = lp.exp(w - top if n % 2 else top - w).named(f"low{n}")
+        y = (low + (v if n == 2 else y) * (2.0 if n else -0.0)).named(f"y_{n}")
+        outputs += [low] if n == 1 else []
+    return lp.Schedule([*outputs, y]).func
+
+
+def test_parts_of_one_pattern_are_as_each_by_itself() -> None:
+    """What is found for one is renamed for others; it is what each would be had there been no other."""
+    f = layers()
+    stages, parts = [n.stages[0] for n in nests(f)], list[Part]()
+    for wanted in [*combinations(stages, 1), *combinations(stages, 2), *combinations(stages, 3)]:
+        try:
+            parts.append(extract(f, wanted))
+        except lp.ScheduleError:
+            continue
+        assert same(parts[-1], anew(f, wanted))
+    assert len({id(p.func) for p in parts}) == len({lp.text(p.func) for p in parts}) < len(parts)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_parts_of_random_programs_are_as_each_by_itself(data: st.DataObject) -> None:
+    f = data.draw(funcs())
+    for n in nests(f):
+        assert same(extract(f, n.stages), anew(f, n.stages))

@@ -9,19 +9,24 @@ was found for one layer of a network is found for all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import itemgetter
 
 from loopir.analysis.dataflow.coverage import fills, is_written_whole
 from loopir.analysis.dependence.access import statements_in
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Stmt, Store
+from loopir.ir.grammar import Access, Alloc, Arg, Body, Buffer, Func, Loop, Reduce, Size, Stmt, Store
+from loopir.ir.printer import unwrapped
 from loopir.ir.traverse.clone import Renaming, UsedNames, rename_symbols
 from loopir.ir.traverse.labels import labels_in, labels_of
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
+    TopLevelNest,
     accessed_buffers,
     loaded_buffers,
+    nodes,
     statements,
     stored_buffers,
     taken_names,
@@ -72,29 +77,123 @@ def _interrupted(func: Func, chosen: tuple[int, ...]) -> bool:
 
 
 def extract(func: Func, stages: Iterable[str]) -> Part:
-    """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order."""
+    """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order.
+
+    Parts of one program that differ in names alone have the same Func.
+    """
     chosen = _chosen(func, stages)
     found = _subprogram(func, chosen)
+    pattern, names, labels = _pattern(found, [top_level_nests(func)[n].nest for n in chosen])
+    known = _extracted_parts(func)
+    if pattern not in known:
+        known[pattern] = _in_canonical_names(found, chosen), names, labels
+    first, others, other_labels = known[pattern]
+    mine, my_labels = dict(zip(others, names, strict=True)), dict(zip(other_labels, labels, strict=True))
+    return Part(
+        first.func,
+        chosen,
+        {new: mine[old] for new, old in first.original.items()},
+        {new: my_labels[old] for new, old in first.labels.items()},
+    )
+
+
+@memoized
+def _extracted_parts(func: Func) -> dict[object, tuple[Part, tuple[str, ...], tuple[str, ...]]]:
+    """The parts that were taken out of `func`, by their patterns, each with its names in `func`, which fills up."""
+    return {}
+
+
+def _in_canonical_names(found: Func, chosen: tuple[int, ...]) -> Part:
+    """The Func `found` of the nests that are `chosen` under canonical names."""
     taken, new, labels = UsedNames(set(found.sizes), set()), Renaming(), dict[str, str]()
     written = frozenset[str]().union(*(stored_buffers(t.nest) for t in top_level_nests(found)))
     for a in found.args:
-        stem = "arg" if a.buffer.name not in written else _NUMBER.sub("", a.buffer.name) or "arg"
+        stem = (_stem(a.buffer.name) or "arg") if a.buffer.name in written else "arg"
         new.buffers[a.buffer.name] = replace(a.buffer, name=taken.name(stem))
     for s in statements(found.body):
         match s:
             case Alloc(b):
-                new.buffers[b.name] = replace(b, name=taken.name(_NUMBER.sub("", b.name) or "buffer"))
+                new.buffers[b.name] = replace(b, name=taken.name(_stem(b.name) or "buffer"))
             case Loop(var):
-                new.loops[var] = taken.name(_NUMBER.sub("", var) or "loop")
+                new.loops[var] = taken.name(_stem(var) or "loop")
             case Store(label) | Reduce(label) if label not in new.labels:
                 written = new.buffers.get(label)  # what is called after what it writes stays so
-                new.labels[label] = taken.label(written.name if written else _NUMBER.sub("", label) or "stage")
+                new.labels[label] = taken.label(written.name if written else _stem(label) or "stage")
             case _:
                 pass
     made = replace(rename_symbols(found, new), name="part")
     original = {b.name: old for old, b in new.buffers.items()} | {name: old for old, name in new.loops.items()}
     labels = {name: old for old, name in new.labels.items()}
     return Part(made, chosen, original, labels)
+
+
+@lru_cache(maxsize=4096)
+def _stem(name: str) -> str:
+    """A name without its numbers."""
+    return _NUMBER.sub("", name)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A nest as text in names by order, and what it calls these: buffers, memory of its own, loops, and labels."""
+
+    text: str
+    buffers: tuple[Buffer, ...]
+    own: tuple[str, ...]
+    loops: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+@memoized
+def _form(nest: Stmt) -> _Form:
+    new, own, loops, labels = Renaming(), dict[str, None](), dict[str, None](), dict[str, None]()
+    for s in statements((nest,)):
+        match s:
+            case Alloc(b):
+                own[b.name] = None
+                new.buffers[b.name] = replace(b, name=f"own{len(own)}_{_stem(b.name)}")
+            case Loop(var):
+                loops[var] = None
+                new.loops[var] = f"loop{len(loops)}_{_stem(var)}"
+            case Store(label) | Reduce(label):
+                labels[label] = None
+                new.labels.setdefault(label, f"stage{len(labels)}")
+            case _:
+                pass
+    buffers = {b.name: b for b in nodes(nest) if isinstance(b, Buffer) and b.name not in own}
+    for n, b in enumerate(buffers.values()):
+        new.buffers[b.name] = replace(b, name=f"buffer{n}")
+    return _Form(unwrapped(rename_symbols(nest, new)), tuple(buffers.values()), tuple(own), tuple(loops), tuple(labels))
+
+
+def _pattern(found: Func, mine: Sequence[Stmt]) -> tuple[object, tuple[str, ...], tuple[str, ...]]:
+    """What tells the canonical form of `found`, a subprogram of the nests `mine`, from those of others of its program;
+    and its names and labels, in the order of their first use: where patterns are the same, these correspond."""
+    forms, inner = [_form(s) for s in mine], _allocated(found)
+    buffers = {b.name: b for f in forms for b in f.buffers}
+    buffers |= {b.name: b for b in (*(a.buffer for a in found.args), *inner)}
+    names = *buffers, *(x for f in forms for x in f.own), *(x for f in forms for x in f.loops)
+    labels = {x: n for n, x in enumerate(dict.fromkeys(x for f in forms for x in f.labels))}
+    number = {name: n for n, name in enumerate(names)}
+    pattern = (
+        tuple((f.text, *(number[b.name] for b in f.buffers), *(labels[x] for x in f.labels)) for f in forms),
+        _parameters(found.args, mine, number),
+        tuple((number[b.name], _stem(b.name)) for b in inner),
+        tuple(map(_without_name, buffers.values())),
+        tuple((number.get(x), _stem(x)) for x in labels),
+    )
+    return pattern, names, tuple(labels)
+
+
+def _parameters(args: Iterable[Arg], mine: Sequence[Stmt], number: Mapping[str, int]) -> tuple[object, ...]:
+    """What canonical names of the arguments depend on: their order, and what those that are written are called."""
+    written = frozenset[str]().union(*map(stored_buffers, mine))
+    return tuple((number[a.buffer.name], a.access, a.buffer.name in written and _stem(a.buffer.name)) for a in args)
+
+
+@memoized
+def _without_name(b: Buffer) -> Buffer:
+    return replace(b, name="")
 
 
 def put_together(func: Func, groups: Sequence[tuple[Part, Func]]) -> Func:
@@ -211,16 +310,23 @@ def _allocated(func: Func) -> list[Buffer]:
 
 @dataclass(frozen=True)
 class _Index:
-    """Which nests of a program have each label, touch each buffer, and write it."""
+    """Which nests of a program have each label, touch each buffer, and write it; what is no array of its parameters,
+    its arrays and what is allocated around its nests, each by name with its place; and what was asked of writers."""
 
     labels: dict[str, list[int]]
     touching: dict[str, set[int]]
     writing: dict[str, set[int]]
+    others: tuple[Size, ...]
+    arrays: dict[str, tuple[int, Arg]]
+    allocated: dict[str, tuple[int, Buffer]]
+    filled: dict[tuple[str, int], bool]
 
 
 @memoized
 def _index(func: Func) -> _Index:
-    found = _Index({}, {}, {})
+    others = tuple(p for p in func.params if not isinstance(p, Arg))
+    arrays = {a.buffer.name: (n, a) for n, a in enumerate(func.args)}
+    found = _Index({}, {}, {}, others, arrays, {b.name: (n, b) for n, b in enumerate(_allocated(func))}, {})
     for t in top_level_nests(func):
         for label in labels_in(t.nest):
             found.labels.setdefault(label, []).append(t.nth)
@@ -245,11 +351,10 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
             return "in" if _is_filled_before(func, chosen, name) else "out"
         return "inout" if name in filled or (name in read and _first_reads(mine, name)) else "out"
 
-    args = [Arg(a.buffer, _access_of(a, written, access)) for a in func.args if a.buffer.name in touched]
+    arrays = sorted((index.arrays[x] for x in index.arrays.keys() & touched), key=itemgetter(0))
+    args = [Arg(a.buffer, _access_of(a, written, access)) for _, a in arrays]
     inner: list[Buffer] = []
-    for b in _allocated(func):
-        if b.name not in touched:
-            continue
+    for _, b in sorted((index.allocated[x] for x in index.allocated.keys() & touched), key=itemgetter(0)):
         if b.name not in elsewhere:
             inner.append(b)
         elif b.scope != "global" or b.layout is not None:
@@ -260,8 +365,7 @@ def _extracted(func: Func, chosen: Sequence[int]) -> Func:
     body: Body = tuple(mine)
     for b in reversed(inner):
         body = (Alloc(b, body),)
-    params = (*(p for p in func.params if not isinstance(p, Arg)), *args)
-    return replace(func, params=params, body=body)
+    return replace(func, params=(*index.others, *args), body=body)
 
 
 def _access_of(a: Arg, written: Set[str], access: Callable[[str], Access]) -> Access:
@@ -273,9 +377,16 @@ def _access_of(a: Arg, written: Set[str], access: Callable[[str], Access]) -> Ac
 
 def _is_filled_before(func: Func, chosen: Sequence[int], buffer: str) -> bool:
     """Whether nests before those that are chosen are seen to write all of `buffer`, which these only read."""
-    every = top_level_nests(func)
+    every, index = top_level_nests(func), _index(func)
     first = next(n for n in chosen if buffer in accessed_buffers(every[n].nest))
-    writers = [every[n] for n in sorted(_index(func).writing.get(buffer, set())) if n < first]
+    writers = [n for n in sorted(index.writing.get(buffer, set())) if n < first]
+    if (key := (buffer, len(writers))) not in index.filled:
+        index.filled[key] = _is_filled_by(func, [every[n] for n in writers], buffer)
+    return index.filled[key]
+
+
+def _is_filled_by(func: Func, writers: Sequence[TopLevelNest], buffer: str) -> bool:
+    """Whether these nests are seen to write all of `buffer`."""
     if any(fills(p, b) for t in writers for p in t.places for b in p.stmt.buffers if b.name == buffer):
         return True
     within = {id(t.nest) for t in writers}
