@@ -26,7 +26,7 @@ def test_they_mean_what_they_say(conv: Conv) -> None:
 @pytest.mark.parametrize("conv", [c for c in CONVS if c.dtype != "float32"], ids=lambda c: c.name)
 def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
     large = replace(conv, n=128, h=4 * conv.h, c=4 * conv.c, k=4 * conv.k)
-    assert "mma_m16n8k16" in str(schedules.auto(large.schedule(), "cuda"))
+    assert "mma_m16n8k16" in str(schedules.gpu(large.schedule()))
 
 
 def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
