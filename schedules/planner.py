@@ -14,12 +14,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
+from math import inf, prod
 from typing import Any, cast
 
 import loopir as lp
 
-from .common.nest_queries import extent
+from .common.nest_queries import extent, iterations
 from .cuda.cheapest import Candidate, Choices, Observer, in_one_kernel, observing, remembering
 from .greedy import MOST_WHOLE, NEAR_BOUND, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
@@ -43,11 +43,28 @@ is scheduled, lowered and priced."""
 
 
 def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
-    """Seconds that no schedule of `s` is faster than on a GPU: its arguments moved once, by one launch."""
-    held = lp.buffer_bytes(s, sizes)
-    read = sum(held[a.buffer.name] for a in s.func.args if a.access != "out")
-    written = sum(held[a.buffer.name] for a in s.func.args if a.access != "in")
+    """Seconds that no schedule of `s` is faster than on a GPU: what it touches of its arguments moved once, by one
+    launch."""
+    held, touched = lp.buffer_bytes(s, sizes), _bytes_touched(s)
+    read, written = (
+        sum(
+            min(held[a.buffer.name], touched.get((a.buffer.name, write), 0.0)) for a in s.func.args if a.access != other
+        )
+        for write, other in ((False, "out"), (True, "in"))
+    )
     return machine.memory_seconds(read, written) + machine.launch
+
+
+def _bytes_touched(s: lp.Schedule) -> dict[tuple[str, bool], float]:
+    """For each buffer and whether it is written, the bytes that are touched at most: an element for each iteration of
+    the loops that its subscripts depend on; infinitely many where the length of such a loop is not known."""
+    found = dict[tuple[str, bool], float]()
+    for stage in s.stages:
+        for t in s.accesses(stage):
+            along = iterations(s, [x for x in s.loops(stage) if not t.invariant(x)])
+            key = t.buffer, t.write
+            found[key] = found.get(key, 0.0) + (inf if along is None else float(along * t.dtype.bytes))
+    return found
 
 
 def product_seconds(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing.generate.draws import between, choose
-from schedules.planner import Planner
+from schedules.planner import Planner, least_seconds
 
 RNG = np.random.default_rng(0)
 SHAPE = (12, 16)
@@ -134,6 +134,17 @@ def test_a_budget_is_kept_or_refused() -> None:
     assert schedules.plan(s, "cuda", arch="sm_90a", budget=p.peak_bytes).peak_bytes <= p.peak_bytes
     with pytest.raises(ValueError, match=r"no plan keeps within 0\.0 MB between kernels; 0\.\d MB is the least found"):
         schedules.plan(s, "cuda", arch="sm_90a", budget=16)
+
+
+def test_what_is_not_touched_of_an_argument_takes_no_time() -> None:
+    """A slice, or gathered rows, of a table that is too large to be read in the time that these take."""
+    machine, ids = lp.machine("sm_90a"), lp.placeholder((64,), "int32", name="ids")
+    table, rows = (lp.placeholder((n, 64), name="x") for n in (1 << 22, 64))
+    sliced, gathered, plain, every = (
+        least_seconds(lp.Schedule((t * 2.0).named("y")), machine) for t in (table[:64], table[ids], rows, table)
+    )
+    assert plain == sliced < gathered < plain + 1e-9  # the numbers of the rows are read, too
+    assert every == pytest.approx(machine.memory_seconds(1 << 30, 1 << 30) + machine.launch)
 
 
 def test_alike_layers_are_looked_at_once() -> None:
