@@ -40,7 +40,9 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layout.layouts import is_tiled
 from loopir.ir.printer import text
+from loopir.ir.traverse.memo import cached
 from loopir.ir.traverse.walk import (
+    accessed_buffers,
     free_vars,
     leaf_paths,
     nodes,
@@ -128,7 +130,7 @@ def _require_apart(name: str, pairs: Sequence[Pair], u: str | None, v: str | Non
 # ---------------------------------------------------------------- the part
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Element:
     """An access to the memory, its place there, what is known, and the loops of threads around it."""
 
@@ -137,6 +139,7 @@ class _Element:
     known: Context
     axes: Axes
 
+    @cached
     def mine(self) -> tuple[Index, ...]:
         """Where thread 0 has the element."""
         zero = {v: Int(0) for v in self.axes.values()}
@@ -195,7 +198,7 @@ def _part_of(alloc: Alloc, b: Buffer, found: list[_Element]) -> Alloc:
     part = replace(b, shape=tuple(map(Int, sizes)), layout=layout)
     if layout is not None and not (is_tiled(layout, part.shape) and is_tiled(layout, tuple(map(Int, lows)))):
         raise _unclear(b, "a warp does not have whole tiles of it")
-    places_of = {e.access: tuple(x - low for x, low in zip(e.mine(), lows, strict=True)) for e in found}
+    places_of = {e.access: tuple(x - low for x, low in zip(e.mine, lows, strict=True)) for e in found}
 
     def at_of(at: tuple[Index, ...]) -> tuple[Index, ...]:
         if at not in places_of:
@@ -203,7 +206,7 @@ def _part_of(alloc: Alloc, b: Buffer, found: list[_Element]) -> Alloc:
         return places_of[at]
 
     def visit(n: Node) -> Node:
-        if isinstance(n, Buffer):
+        if isinstance(n, Buffer) or (isinstance(n, Stmt) and b.name not in accessed_buffers(n)):
             return n
         n = rebuild(n, visit)
         match n:
@@ -252,7 +255,7 @@ def _room(b: Buffer, d: int, found: list[_Element]) -> tuple[int, int]:
     """The least index of thread 0's part in dimension `d`, and how many there are."""
     low, high = 1 << 62, -(1 << 62)
     for e in found:
-        least, most = interval(poly_add(poly(e.mine()[d], e.known), constant_poly(0)), e.known)
+        least, most = interval(poly_add(poly(e.mine[d], e.known), constant_poly(0)), e.known)
         size = b.shape[d]
         if (least is None or most is None) and isinstance(size, Int) and not e.axes:
             least, most = 0, size.value - 1
