@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,16 @@ def test_greedy_is_nearly_as_good_as_the_best_of_all(s: lp.Schedule) -> None:
     assert exact.seconds * 0.999 <= greedy.seconds <= 1.1 * exact.seconds + launch
 
 
+@cache
 def norm() -> lp.Schedule:
     x = lp.placeholder((512, 512), "float32", name="x")
     return lp.Schedule([lp.softmax(x), (x * 2.0).named("z")])
+
+
+@cache
+def unmerged() -> schedules.Plan:
+    """The plan of `norm` that leaves every nest a group by itself."""
+    return schedules.plan(norm(), "cuda", arch="sm_90a", fuel=0)
 
 
 def test_pins_and_vetoes_are_kept() -> None:
@@ -122,7 +130,7 @@ def test_plans_are_edited() -> None:
     with pytest.raises(lp.ScheduleError, match="there is no rule 'fast' for cuda; there are elementwise"):
         q.edit(how={"z": "fast"})
     with pytest.raises(lp.ScheduleError, match="cannot be one group"):
-        schedules.plan(norm(), "cuda", arch="sm_90a", fuel=0).edit(fuse=[["max", "out"]])
+        unmerged().edit(fuse=[["max", "out"]])
 
 
 def test_a_budget_is_kept_or_refused() -> None:
@@ -216,8 +224,7 @@ def test_what_is_no_plan_is_refused(text: str, message: str) -> None:
 
 
 def test_a_forged_plan_is_proved_again() -> None:
-    s = norm()
-    p = schedules.plan(s, "cuda", arch="sm_90a", fuel=0)
+    s, p = norm(), unmerged()
     for change, error, message in (
         ({"trace": [["parallel", ["j"], []]], "stages": ["max"]}, lp.ScheduleError, "not independent"),
         ({"trace": [["__import__", ["os"], []]], "stages": ["max"]}, lp.ScheduleError, "there is no primitive"),
