@@ -157,6 +157,21 @@ def test_sizes_that_change_are_symbols() -> None:
     assert lp.torch_report().graphs == 1
 
 
+def test_attention_of_sizes_that_change_lies_as_torchs_does() -> None:
+    """Its result is permuted in memory, so that heads are joined by a view."""
+
+    def joined(x: Any, mask: Any) -> Any:
+        heads = x.view(*x.shape[:2], 2, 4).transpose(1, 2)
+        made = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+        return made.transpose(1, 2).reshape(x.shape)
+
+    fast, mask = compiled(joined, dynamic=True), torch.ones(5, 5, dtype=torch.bool).tril()
+    for n in (4, 3):
+        x = torch.randn(n, 5, 8)
+        torch.testing.assert_close(fast(x, mask), joined(x, mask), rtol=1e-4, atol=1e-5)
+    assert not lp.torch_report().failures
+
+
 def test_buffers_are_updated() -> None:
     norm = torch.nn.BatchNorm1d(3)
     other = copy.deepcopy(norm)

@@ -128,10 +128,8 @@ def dense_order(fake: torch.Tensor) -> tuple[int, ...]:
     """The order of dimensions in which a tensor has its elements side by side; the plain one if there is none."""
     plain = tuple(range(fake.ndim))
     try:
-        strides = (
-            [int(s) for s in fake.stride()] if not any(isinstance(s, torch.SymInt) for s in fake.stride()) else None
-        )
-    except (RuntimeError, TypeError):
+        strides = [int(s.node.hint if isinstance(s, torch.SymInt) else s) for s in fake.stride()]
+    except (RuntimeError, TypeError, ValueError):
         strides = None
     if strides is None or fake.is_contiguous():
         return plain
