@@ -93,14 +93,36 @@ def _with_left_operands(s: lp.Schedule) -> lp.Schedule:
     """`s` with a stage of its own for the left operand of each product that is made of others, which computes all that
     is done to these element by element."""
     args, made = argument_names(s), set[str]()
+    for x in [x for x in s.stages if len(s.reduced(x)) == 1 and contraction(s, x, of_one_buffer=True) is None]:
+        s, operand = _with_operand_of_several(s, x)
+        made |= {operand} if operand is not None else set()
+    results = {result_of(s, x) for x in made}
     for x, c in _contractions(s).items():
-        if c.left.buffer not in args:
-            s, operand = s.reindex(x, c.left.buffer, *c.batch, c.row, c.reduced).with_stage
+        if c.left.buffer not in args | results:
+            asked = (x, c.left.buffer, *c.batch, c.row, c.reduced)
+            rounded = s.buffer(c.right.buffer).dtype.name
+            dtype = rounded if s.why("reindex", *asked, dtype=rounded) is None else None
+            s, operand = s.reindex(*asked, dtype=dtype).with_stage
             made.add(operand)
     for x in s.stages:
         if x in s.stages and not s.reduced(x) and x not in made and result_of(s, x) not in args:
             s = s.compute_inline(x)
     return s
+
+
+def _with_operand_of_several(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str | None]:
+    """`s` with a stage for what the sum `stage` computes of several buffers, in the type of the one more whose elements
+    it is multiplied with; and that stage, if there is one."""
+    stored, reads = [t for t in s.accesses(stage) if t.write], reads_of(s, stage)
+    column = next((x for x in reversed(s.loops(stage)) if all(t.contiguous(x) for t in stored)), None)
+    left = [t for t in reads if column is not None and t.invariant(column)]
+    others = [t for t in reads if t not in left]
+    names = tuple(dict.fromkeys(t.buffer for t in left))
+    if len(names) < 2 or len(others) != 1:
+        return s, None
+    asked = (stage, names, *(x for x in s.loops(stage) if not all(t.invariant(x) for t in left)))
+    dtype = others[0].dtype.name
+    return s.reindex(*asked, dtype=dtype).with_stage if s.why("reindex", *asked, dtype=dtype) is None else (s, None)
 
 
 def _groups_by_rows(s: lp.Schedule) -> list[Group]:

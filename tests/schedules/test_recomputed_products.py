@@ -19,20 +19,26 @@ F32, BF16 = "float32", "bfloat16"
 SCALE = 0.125
 
 
-def gradients(shape: tuple[int, ...], rows: int, keys: int, depth: int) -> lp.Schedule:
-    """Of queries, keys and values, from the logarithm of the sum of each row's powers, and the results' gradients."""
+def gradients(shape: tuple[int, ...], rows: int, keys: int, depth: int, *, causal: bool = False) -> lp.Schedule:
+    """Of queries, keys and values, from the logarithm of the sum of each row's powers, and the results' gradients.
+    If `causal`, powers are a stage by themselves, masked."""
     q, k, v, d, o = (
         lp.placeholder((*shape, n, depth), BF16, name=x) for x, n in zip("QKVDO", (rows, keys, keys, rows, rows))
     )
     of_row = lp.placeholder((*shape, rows, 1), F32, name="L")
     turn = (*range(len(shape)), len(shape) + 1, len(shape))
     p = lp.exp((q @ k.transpose(*turn)).astype(F32) * SCALE - of_row)
+    if causal:
+        raw = p
+        p = lp.compute(raw.shape, lambda *at: lp.where(at[-1] <= at[-2], raw[*at], 0.0), name="P")
     mean = lp.sum(o.astype(F32) * d.astype(F32), axis=-1, keepdims=True)
     s = (p * ((d @ v.transpose(*turn)).astype(F32) - mean) * SCALE).astype(BF16)
     return lp.Schedule((s @ k, s.transpose(*turn) @ q, p.astype(BF16).transpose(*turn) @ d))
 
 
-def data(shape: tuple[int, ...], rows: int, keys: int, depth: int) -> tuple[dict[str, Any], list[Any]]:
+def data(
+    shape: tuple[int, ...], rows: int, keys: int, depth: int, *, causal: bool = False
+) -> tuple[dict[str, Any], list[Any]]:
     """Arrays by name, and the gradients in float64."""
     rng = np.random.default_rng(0)
     q, k, v, d = (
@@ -40,6 +46,7 @@ def data(shape: tuple[int, ...], rows: int, keys: int, depth: int) -> tuple[dict
     )
     x, y, z, w = (a.astype(np.float64) for a in (q, k, v, d))
     s = x @ np.swapaxes(y, -1, -2) * SCALE
+    s = np.where(np.tril(np.ones((rows, keys), bool)), s, -np.inf) if causal else s
     total = np.log(np.exp(s).sum(-1, keepdims=True))
     p = np.exp(s - total)
     o = p @ z
@@ -52,11 +59,12 @@ def others(s: lp.Schedule) -> lp.Schedule:
     return schedules.auto(s, "cuda", arch="sm_90a")
 
 
-@pytest.mark.parametrize("depth", [64, 24])  # whole pieces of 64, and tiles with zeros after their rows
-def test_the_lowered_nests_are_right(depth: int) -> None:
+@pytest.mark.parametrize(("depth", "causal"), [(64, False), (24, True)])  # tiles with zeros after rows of 24
+def test_the_lowered_nests_are_right(depth: int, causal: bool) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")):
-        s = recomputed_products(gradients((), 128, 128, depth), others)
-    some, want = data((), 128, 128, depth)
+        s = recomputed_products(gradients((), 128, 128, depth, causal=causal), others)
+    assert ("trim" in s.script()) == causal
+    some, want = data((), 128, 128, depth, causal=causal)
     got = interpret(lp.lower(s, "cuda")[0], [some[a.buffer.name] for a in s.func.args if a.access != "out"])
     for x, y in zip(got.values(), want, strict=True):
         assert float(np.abs(x.astype(np.float64) - y).max()) < 0.01 * float(np.abs(y).max()) + 0.01
