@@ -180,7 +180,7 @@ class _Terms:
         return _Term(t.tensor % c, t.shape, lambda *a: t.value(*a) % c)
 
     def gathered(self) -> _Term | None:
-        """Rows or columns at places that are computed; those outside are brought to the nearest end."""
+        """Rows or columns at places that are computed."""
         t = self.pick(lambda t: _length(t) > 0)
         places = self.pick(lambda u: len(u.shape) == 1)
         if t is None or places is None:
@@ -188,7 +188,7 @@ class _Terms:
         last = _length(t) - 1
         made = lp.take(t.tensor, places.tensor, axis=len(t.shape) - 1)
         shape = (*t.shape[:-1], *places.shape)
-        return _Term(made, shape, lambda *a: np.take(t.value(*a), np.clip(places.value(*a), 0, last), axis=-1))
+        return _Term(made, shape, lambda *a: np.take(t.value(*a), _places_read(places.value(*a), last), axis=-1))
 
     def joined(self) -> _Term | None:
         """Two of one shape, one after the other or side by side."""
@@ -207,6 +207,11 @@ class _Terms:
         """The newest as a stage of its own."""
         t = self.terms[-1]
         return _Term(t.tensor.named("stage"), t.shape, t.value)
+
+
+def _places_read(places: np.ndarray[Any, Any], last: int) -> np.ndarray[Any, Any]:
+    """The places that a gather reads: below 0 from the end, and what is outside then at the nearest end."""
+    return np.clip(np.where(places < 0, places.astype(np.int64) + last + 1, places), 0, last)
 
 
 def _length(t: _Term) -> int:

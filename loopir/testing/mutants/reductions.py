@@ -26,7 +26,7 @@ REDUCTIONS = family(
     Mutant(
         "last value only", "a partial result is the last of its values",
         "schedule.primitives.reduction.rfactor:_Parts.of",
-        "return _Parts(func, fold, loop, rest, (loop, *again))", "return _Parts(func, fold, loop, (), (loop, *again))",
+        "tuple(s.var for s in left), (loop, *again)", "(), (loop, *again)",
         RFACTOR,
     ),
     Mutant(
