@@ -114,11 +114,17 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
         return kernel
     plan = _BarrierPlan(func, kernel, axes)
     here = {p.stmt.label: p for p in leaf_paths(kernel.body)}
-    inside = [s for s in statements_of(func) if s.label in here]
-    for s, t in combinations_with_replacement(inside, 2):
-        if s.meets(t):
+    every = {s.var for s in axes}
+    inside = [(s, _shared_buffers(s, every)) for s in statements_of(func) if s.label in here]
+    for (s, shared), (t, _) in combinations_with_replacement(inside, 2):
+        if not shared.isdisjoint(t.touches) and s.meets(t):
             plan.order(s, t, here[s.label], here[t.label])
     return _marked(kernel, plan.before, plan.ends) if plan.before or plan.ends else kernel
+
+
+def _shared_buffers(s: Statement, axes: set[str]) -> frozenset[str]:
+    """What `s` touches that is shared by threads of the `axes`, and not private to each."""
+    return frozenset(a.buffer for a in s.accesses if not axes.issubset(a.private))
 
 
 class _BarrierPlan:
