@@ -1,7 +1,7 @@
 """Systems of linear equations, determinants, covariances and further products, as NumPy has them.
 
 A matrix is factored as written in Golub and Van Loan, "Matrix Computations" (algorithm 3.4.1): the largest element of a
-column is its pivot, whose row is exchanged with the first of those that are left.
+column is its pivot, whose row is exchanged with the first of those that are left. A column of zeros is left as it is.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -56,7 +56,7 @@ def factor(batch: "size", n: "size", A: "{t}[batch, n, n]",
                 LU[b, k, j] = LU[b, pivot[b, k], j]
                 LU[b, pivot[b, k], j] = t
             for i in range(n - k - 1):
-                LU[b, i + k + 1, k] = LU[b, i + k + 1, k] / LU[b, k, k]
+                LU[b, i + k + 1, k] = select(LU[b, k, k] == 0.0, 0.0, LU[b, i + k + 1, k] / LU[b, k, k])
             for i in range(n - k - 1):
                 for j in range(n - k - 1):
                     LU[b, i + k + 1, j + k + 1] += -LU[b, i + k + 1, k] * LU[b, k, j + k + 1]

@@ -29,6 +29,14 @@ def test_equations(seed: int, n: int, m: int, stack: tuple[int, ...]) -> None:
         np.testing.assert_allclose(got[f"r{k}"], w, rtol=1e-9 * scale, atol=1e-9 * scale)
 
 
+@pytest.mark.parametrize("a", [np.zeros((2, 2)), np.ones((3, 3)), np.diag([1.0, 0, 2]), np.triu(np.ones((3, 3)), 1)])
+def test_the_determinant_of_a_matrix_without_an_inverse_is_zero(a: Any) -> None:
+    A = lp.placeholder(a.shape, "float64", name="A")
+    sign, size = lp.slogdet(A)
+    got = lp.interpret(lp.to_func([lp.det(A).named("d"), sign.named("s"), size.named("l")]), {"A": a})
+    assert [got[x].item() for x in "dsl"] == [0.0, 0.0, -np.inf]
+
+
 def test_scheduled_for_the_cpu() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 33, 33))
     n = lp.symbol("n")
