@@ -40,7 +40,7 @@ QUESTIONS: dict[Callable[..., Any], Any] = {
 FORM = {
     "require_next", "require_place", "require_places", "require_outside_lanes", "require_alike", "require_sole_writer",
     "_require_fit", "_require_around", "_require_known", "_require_bounds", "_require_identity", "_require_plain_sum",
-    "_require_guards",
+    "_require_guards", "_require_distinct_axes", "_require_warpgroups", "_require_equally_often", "require_folded",
 }  # fmt: skip
 """Checks without which there is no rewrite to speak of, or that are about memory and threads."""
 CHECKED_PACKAGE = "loopir.schedule"
