@@ -123,8 +123,7 @@ def _chunks_outside(s: lp.Schedule, stage: str) -> lp.Schedule:
         length = extent(s, loop)
         if not is_serial(s, loop) or length is None:
             continue
-        chunk = max(c for c in range(1, -(-length // lp.thread_count()) + 1) if length % c == 0)
-        t, (outer, _) = s.split(loop, chunk).with_loops
+        t, (outer, _) = s.split(loop, max(1, -(-length // lp.thread_count()))).with_loops
         if t.why("reorder", outer, *loops[:n]) is None:
             t = t.reorder(outer, *loops[:n])
             if t.why("parallel", outer) is None:

@@ -137,6 +137,14 @@ def substitute(L: "float64[{n}, {n}]", B: "inout float64[{n}, {m}]"):
     np.testing.assert_array_equal(ours, exact)
 
 
+@pytest.mark.parametrize("columns", [8192, 16 * 509])
+def test_a_prime_number_of_vectors_is_dealt_out_as_any_other(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPIR_NUM_THREADS", "2")
+    t = cpu(lp.Schedule(lp.cumsum(lp.placeholder((64, columns), "float32", name="x"), axis=0)), lanes=16)
+    outer = t.loop(t.loops()[0])
+    assert (outer.kind, getattr(outer.extent, "value", None)) == ("parallel", 2)
+
+
 @pytest.mark.parametrize(
     ("axis", "kinds"), [(1, ["parallel", "serial", "serial", "vectorize"]), (2, ["parallel", "serial"])]
 )
