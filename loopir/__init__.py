@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from loopir import schedules as schedules, testing as testing
     from loopir.build import (
+        TYPICAL_SIZE as TYPICAL_SIZE,
         Schedule as Schedule,
         buffer_bytes as buffer_bytes,
         caches as caches,
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 _HOME = {
     "testing": "loopir.testing",
     "schedules": "loopir.schedules",
+    "TYPICAL_SIZE": "loopir.build",
     "Schedule": "loopir.build",
     "compile_source": "loopir.build",
     "local_cpu": "loopir.build",

@@ -46,7 +46,7 @@ from loopir.schedule import Schedule
 from loopir.schedule.core.find import all_buffers
 from loopir.show.cpu_time import nest_costs
 from loopir.show.dag import nest_boxes
-from loopir.show.estimate import TYPICAL, at_sizes, size_of
+from loopir.show.estimate import TYPICAL_SIZE, at_sizes, size_of
 from loopir.show.predict import Prediction, predict_cpu, predict_gpu
 from loopir.show.report import Report, report as made
 from loopir.show.timeline import Cost, Profile, cpu_costs, gpu_costs, labels_in, profile
@@ -214,7 +214,7 @@ def _nest_times(func: Func, lowered: Func, target: str) -> list[tuple[frozenset[
     if target != "cuda":
         return [(c.labels, c.seconds) for c in nest_costs(func, {}, local_cpu(), thread_count())]
     kernels = kernels_of(lowered)
-    costs = gpu_costs(kernels, made(lowered, dict.fromkeys(func.sizes, TYPICAL), {}, machine()))
+    costs = gpu_costs(kernels, made(lowered, dict.fromkeys(func.sizes, TYPICAL_SIZE), {}, machine()))
     return [(frozenset(labels_in(k)), c.seconds) for k, c in zip(kernels, costs, strict=True) if c is not None]
 
 

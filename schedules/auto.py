@@ -27,9 +27,6 @@ DISTANT = 1.5
 """How many times the least seconds the program as one group takes, at least, for planning to be worth its time where
 there is less than that to save."""
 
-TYPICAL = 1024
-"""What a size that is not known is taken for, as `lp.predict` takes it."""
-
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
 
@@ -119,7 +116,7 @@ def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) ->
     stages = {x for x in s.stages if in_steps(s, x)}
     if not stages:
         return 0.0
-    sizes = dict.fromkeys(made.func.sizes, TYPICAL)
+    sizes = dict.fromkeys(made.func.sizes, lp.TYPICAL_SIZE)
     kernels, nests = made.report(arch=machine.arch, **sizes).kernels, lp.nests(made.func)
     if len(kernels) != len(nests):
         return 0.0

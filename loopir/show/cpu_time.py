@@ -63,7 +63,7 @@ REGISTER_BYTES = 4096
 def cpu_seconds(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1) -> tuple[float, float]:
     """Seconds of a call of `func` on so many threads of `cpu`, and the bytes that come from memory and go there.
 
-    A size that is not given is TYPICAL.
+    A size that is not given is TYPICAL_SIZE.
     """
     costs = nest_costs(func, sizes, cpu, threads)
     return sum(c.seconds for c in costs) + cpu.call, sum(c.bytes for c in costs)
@@ -83,7 +83,7 @@ class NestCost:
 
 
 def nest_costs(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int = 1) -> list[NestCost]:
-    """The cost of each nest of `func` that has statements, in order. A size that is not given is TYPICAL."""
+    """The cost of each nest of `func` that has statements, in order. A size that is not given is TYPICAL_SIZE."""
     given = at_sizes(func, sizes)
     places = [sized_statement(func, p, given) for p in leaf_paths(func.body)]
     whole = _program_bytes(places)

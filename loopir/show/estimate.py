@@ -37,7 +37,7 @@ from loopir.machines import DEFAULT, TYPICAL_CPU, Cpu, Machine
 from loopir.schedule.core.find import all_buffers
 from loopir.schedule.core.queries import StageAccess, stage_accesses
 
-TYPICAL = 1024
+TYPICAL_SIZE = 1024
 """What a size is taken for where none is given."""
 
 
@@ -84,7 +84,7 @@ class Estimate:
 
 
 def estimate(func: Func, sizes: Mapping[str, int], chip: Chip) -> Estimate:
-    """The estimate for `func` at `sizes`; a size that is not given is TYPICAL."""
+    """The estimate for `func` at `sizes`; a size that is not given is TYPICAL_SIZE."""
     known, asked = cache_of(func), ("estimate", chip, tuple(sorted(sizes.items())))
     if asked not in known:
         known[asked] = _estimate(func, at_sizes(func, sizes), chip)
@@ -99,14 +99,14 @@ def _estimate(func: Func, given: Mapping[str, float], chip: Chip) -> Estimate:
 
 
 def at_sizes(func: Func, sizes: Mapping[str, int]) -> dict[str, float]:
-    """Every size of `func`, as it is given, or TYPICAL; ValueError for what is no size of it."""
+    """Every size of `func`, as it is given, or TYPICAL_SIZE; ValueError for what is no size of it."""
     for name, value in sizes.items():
         if name not in func.sizes:
             there = f"its sizes are {', '.join(func.sizes)}" if func.sizes else "it has none"
             raise ValueError(f"{func.name} has no size {name!r}; {there}")
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name}={value!r}; a size is a whole number, at least 0")
-    return {n: sizes.get(n, TYPICAL) for n in func.sizes}
+    return {n: sizes.get(n, TYPICAL_SIZE) for n in func.sizes}
 
 
 def chip_for(func: Func) -> Chip:
@@ -234,8 +234,8 @@ def _access_step(t: StageAccess, loop: str, env: Mapping[str, float]) -> float |
 
 
 def value_of(ix: Index, env: Mapping[str, float]) -> float:
-    """The index at these sizes and loops in the middle of their ranges; TYPICAL where memory decides."""
+    """The index at these sizes and loops in the middle of their ranges; TYPICAL_SIZE where memory decides."""
     try:
         return float(evaluate(ix, env))
     except (VerifyError, KeyError, TypeError):
-        return float(TYPICAL)
+        return float(TYPICAL_SIZE)

@@ -13,7 +13,7 @@ from loopir.ir.grammar import Alloc, Func
 from loopir.ir.traverse.walk import top_level_nests
 from loopir.machines import Cpu, Machine
 from loopir.show.cpu_time import cpu_seconds
-from loopir.show.estimate import TYPICAL, at_sizes, size_of
+from loopir.show.estimate import TYPICAL_SIZE, at_sizes, size_of
 from loopir.show.report import report
 
 
@@ -31,7 +31,7 @@ class Prediction:
 
 def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machine) -> Prediction:
     """The price of `func`, which was `lowered` for `gpu`."""
-    given = {n: sizes.get(n, TYPICAL) for n in func.sizes}
+    given = {n: sizes.get(n, TYPICAL_SIZE) for n in func.sizes}
     found = report(lowered, given, {}, gpu)
     moved = sum(k.moved * k.times for k in found.kernels)
     return Prediction(found.seconds, sum(k.times for k in found.kernels), moved, _between(func, given))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loopir.ir.folded_text import fold_lines
 from loopir.ir.grammar import Func, Loop
 from loopir.ir.printer import Line, lines
-from loopir.show.estimate import TYPICAL
+from loopir.show.estimate import TYPICAL_SIZE
 from loopir.show.margins import margins
 
 
@@ -49,7 +49,7 @@ def folded_rows(every: Sequence[Row], depth: int) -> list[Row]:
 def taken_at(func: Func, sizes: Mapping[str, int] | None = None) -> str:
     """Which sizes the figures are for, `at n=1024`; empty if there are none."""
     given = sizes or {}
-    return f"at {', '.join(f'{n}={given.get(n, TYPICAL)}' for n in func.sizes)}" if func.sizes else ""
+    return f"at {', '.join(f'{n}={given.get(n, TYPICAL_SIZE)}' for n in func.sizes)}" if func.sizes else ""
 
 
 def _heads(line: Line) -> Sequence[Loop]:
