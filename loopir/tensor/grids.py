@@ -118,12 +118,13 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = "float64") -> Tensor:
-    """1 on and below diagonal `k` of N rows and M columns, N unless told, and 0 above it."""
+    """1 on and below diagonal `k` of N rows and M columns, by default N, and 0 above it."""
     return (arange(N)[:, None] + k >= arange(N if M is None else M)[None, :]).astype(dtype)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of each element of `x` from N - 1 down to 0, or up to it, in a row each; N is its size unless told."""
+    """The powers of each element of `x` from N - 1 down to 0, or up to it, in a row each; N is its size by
+    default."""
     e = as_expr(Tensor, x, None)
     count = e.shape[0] if N is None and e.ndim == 1 else N
     if e.ndim != 1 or not isinstance(count, int):
