@@ -26,7 +26,7 @@ from loopir.tensor.functions import (
     sqrt,
     where,
 )
-from loopir.tensor.tensor import Tensor, as_bool, power, real_type
+from loopir.tensor.tensor import Tensor, as_bool, mean_type, power, real_type
 
 __all__ = [
     "allclose", "cbrt", "copysign", "deg2rad", "degrees", "fix", "fmax", "fmin", "heaviside", "hypot", "isclose",
@@ -81,7 +81,8 @@ def cbrt(x: Any) -> Tensor:
 
 def sinc(x: Any) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
-    y = _real(x)[0] * math.pi
+    e = as_expr(Tensor, x, None)
+    y = cast(e, mean_type(e.dtype)) * math.pi
     return where(y == 0.0, 1.0, sin(y) / where(y == 0.0, 1.0, y))
 
 

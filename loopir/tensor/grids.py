@@ -12,7 +12,7 @@ from loopir.tensor.core import as_expr, cast, stage_reduction
 from loopir.tensor.creation import arange
 from loopir.tensor.functions import axis_of, broadcast_to, concatenate, isnan, logical_and, minimum, sum as total, where
 from loopir.tensor.numeric import bincount, linspace, searchsorted
-from loopir.tensor.tensor import Tensor, real_type
+from loopir.tensor.tensor import Tensor, mean_type
 
 __all__ = [
     "digitize", "geomspace", "gradient", "histogram", "interp", "logspace", "meshgrid", "ravel_multi_index",
@@ -65,7 +65,7 @@ def gradient(f: Any, spacing: float = 1.0, axis: int | Sequence[int] | None = No
 
     Neighbours are `spacing` away. A list for several axes, or for all of more dimensions than one."""
     e = as_expr(Tensor, f, None)
-    e = cast(e, real_type(e.dtype))
+    e = cast(e, mean_type(e.dtype))
     if axis is None or not isinstance(axis, int):
         axes = range(e.ndim) if axis is None else axis
         made = [gradient(e, spacing, d) for d in axes]
@@ -88,7 +88,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
     e, points, values = as_expr(Tensor, x, None), as_expr(Tensor, xp, None), as_expr(Tensor, fp, None)
     if points.ndim != 1 or values.ndim != 1:
         raise ExprError(f"interp between {points.described()} and {values.described()}; points lie along one dimension")
-    e, points, values = (cast(v, real_type(v.dtype)) for v in (e, stage_reduction(points), stage_reduction(values)))
+    e, points, values = (cast(v, mean_type(v.dtype)) for v in (e, stage_reduction(points), stage_reduction(values)))
     size = points.shape[0]
     after = searchsorted(points, e, side="right")
     low = where(after < 1, 0, where(after < size, after - 1, size - 2)).astype("int64")
@@ -105,7 +105,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral of `y` along `axis` by trapezoids, at the points `x` or `dx` from one another."""
     e = as_expr(Tensor, y, None)
-    e = cast(e, real_type(e.dtype))
+    e = cast(e, mean_type(e.dtype))
     before = (slice(None),) * axis_of("trapezoid", axis, e, e.ndim)
     both = e[(*before, slice(1, None))] + e[(*before, slice(None, -1))]
     if x is None:

@@ -34,7 +34,7 @@ from loopir.tensor.functions import (
 )
 from loopir.tensor.index import same
 from loopir.tensor.shapes import diagonal, moveaxis
-from loopir.tensor.tensor import Tensor, real_type
+from loopir.tensor.tensor import Tensor, mean_type
 
 __all__ = ["corrcoef", "cov", "cross", "det", "dot", "inner", "inv", "slogdet", "solve", "tensordot", "vdot"]
 
@@ -93,7 +93,7 @@ def _matrices(what: str, a: Any) -> Tensor:
     e = as_expr(Tensor, a, None)
     if e.ndim < 2 or not same(e.dims[-1], e.dims[-2], e.symbols):
         raise ExprError(f"{what} of {e.described()}; it is of square matrices, the last two dimensions")
-    work = real_type(e.dtype)
+    work = mean_type(e.dtype)
     return cast(e, work)
 
 
@@ -215,7 +215,7 @@ def cov(m: Any, rowvar: bool = True, ddof: int = 1) -> Tensor:
     if e.ndim > 2 or not e.ndim:
         raise ExprError(f"cov of {e.described()}; it is of the rows of a matrix")
     rows = e[None, :] if e.ndim == 1 else e if rowvar else e.transpose()
-    rows = cast(rows, real_type(e.dtype))
+    rows = cast(rows, mean_type(e.dtype))
     off = rows - mean(rows, axis=1, keepdims=True)
     made = matmul(off, off.transpose()) / (as_expr(Tensor, rows.shape[1], rows.dtype) - ddof)
     return made[0, 0] if e.ndim == 1 else made

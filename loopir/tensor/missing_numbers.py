@@ -24,7 +24,7 @@ from loopir.tensor.functions import (
     where,
 )
 from loopir.tensor.scans import cumsum
-from loopir.tensor.tensor import Tensor, divide, real_type
+from loopir.tensor.tensor import Tensor, divide, mean_type
 
 __all__ = [
     "nan_to_num", "nanargmax", "nanargmin", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
@@ -99,7 +99,7 @@ def nanvar(x: Any, axis: Any = None, keepdims: bool = False, correction: float =
     """The variance over `axis` of what is not NaN: squared deviations from the mean, over the count less `correction`;
     NaN where there are no more than that."""
     e = as_expr(Tensor, x, None)
-    t = real_type(e.dtype)
+    t = mean_type(e.dtype)
     e = cast(e, float32 if t.is_narrow else t)
     off = where(isnan(e), 0.0, e - nanmean(e, axis, keepdims=True))
     count = _counted(e, axis, keepdims).astype(e.dtype) - float(correction)

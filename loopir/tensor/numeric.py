@@ -13,13 +13,13 @@ from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.tensor.called_nests import call
 from loopir.tensor.convolutions import conv1d
-from loopir.tensor.core import as_expr, cast, stage_reduction
+from loopir.tensor.core import as_expr, cast, common_type, stage_reduction
 from loopir.tensor.creation import arange, zeros
 from loopir.tensor.functions import abs as absolute, axis_of, exp, isnan, log, log1p, maximum, sqrt, sum as total, where
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.shapes import flip, moveaxis
 from loopir.tensor.sorting import sort
-from loopir.tensor.tensor import Tensor, real_type
+from loopir.tensor.tensor import Tensor, mean_type, real_type
 
 __all__ = [
     "bincount",
@@ -39,14 +39,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _real(x: Any) -> Tensor:
+def _inexact(x: Any) -> Tensor:
     e = as_expr(Tensor, x, None)
-    return cast(e, real_type(e.dtype))
+    return cast(e, mean_type(e.dtype))
 
 
 def norm(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The root of the sum of squares over `axis`."""
-    e = _real(x)
+    e = _inexact(x)
     return sqrt(total(e * e, axis=axis, keepdims=keepdims))
 
 
@@ -57,17 +57,18 @@ def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 def log2(x: Any) -> Tensor:
     """The logarithm to base 2."""
-    return log(_real(x)) * (1 / math.log(2))
+    return log(x) * (1 / math.log(2))
 
 
 def log10(x: Any) -> Tensor:
     """The logarithm to base 10."""
-    return log(_real(x)) * (1 / math.log(10))
+    return log(x) * (1 / math.log(10))
 
 
 def logaddexp(a: Any, b: Any) -> Tensor:
     """log(exp(a) + exp(b)), with no overflow."""
-    left, right = as_expr(Tensor, a, None), as_expr(Tensor, b, None)
+    t = real_type(common_type((a, b)))
+    left, right = (cast(as_expr(Tensor, x, t), t) for x in (a, b))
     return where(left == right, left + math.log(2), maximum(left, right) + log1p(exp(-absolute(left - right))))
 
 
@@ -100,7 +101,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
 def quantile(x: Any, q: float, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """What a share `q` of the elements along `axis` is below, between two of them linearly; NaN where one is NaN."""
-    e = _real(x)
+    e = _inexact(x)
     if not 0 <= q <= 1:
         raise ExprError(f"quantile {q} of {e.described()}; a share is from 0 to 1")
     if axis is None:
@@ -192,14 +193,14 @@ def _formatted_nest(text: str, **given: str) -> Func:
 def cholesky(a: Any) -> Tensor:
     """The lower triangle whose product with its transpose is `a`, a positive definite matrix, of which it reads the
     lower triangle; NaN where `a` is not positive definite."""
-    e = _real(a)
+    e = _inexact(a)
     return call(_formatted_nest(CHOLESKY, t=e.dtype.name), e)
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:
     """x for which a @ x is `b`, a vector or the columns of a matrix; of `a` the upper triangle is read, or the lower
     one if `lower`, as SciPy's."""
-    e, right = _real(a), stage_reduction(as_expr(Tensor, b, None))
+    e, right = _inexact(a), stage_reduction(as_expr(Tensor, b, None))
     right = cast(right, e.dtype)
     if right.ndim == 1:
         return solve_triangular(e, right[:, None], lower)[:, 0]

@@ -198,7 +198,7 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements of `x` in order along `axis`; NaN counts as the largest."""
     e = as_expr(Tensor, x, None)
     count = e.shape[axis_of("sort", axis, e, e.ndim)] if e.ndim else 0
-    return _gathered_rows(*_sorting_places("sort", e, axis, count, descending))
+    return _gathered_rows(*_sorting_places("sort", e, axis, count, descending)).astype(e.dtype)
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -209,7 +209,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
     if not whole or k < 0 or (isinstance(size, int) and k > size):
         raise ExprError(f"topk of {e.described()}: k={k!r}; it is from 0 to the size along the axis, {size}")
     keys, d, at = _sorting_places("topk", e, axis, k, largest)
-    return _gathered_rows(keys, d, at), at
+    return _gathered_rows(keys, d, at).astype(e.dtype), at
 
 
 def take_along_axis(x: Any, index: Tensor, axis: int = -1) -> Tensor:

@@ -32,7 +32,7 @@ from loopir.tensor.functions import (
 )
 from loopir.tensor.index import ReduceAxis
 from loopir.tensor.reductions import resolve_axes
-from loopir.tensor.tensor import Tensor, real_type
+from loopir.tensor.tensor import Tensor, mean_type
 
 __all__ = ["expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
 
@@ -62,7 +62,7 @@ def _work(x: Any, what: str = "", axis: Any = None) -> tuple[Tensor, DType]:
     e = as_expr(Tensor, x, None)
     if what and not isinstance(axis, ReduceAxis):
         resolve_axes(axis, e.ndim, what, e)
-    t = real_type(e.dtype)
+    t = mean_type(e.dtype)
     return cast(e, float32 if t.is_narrow else t), t
 
 

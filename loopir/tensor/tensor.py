@@ -360,10 +360,14 @@ def real_type(t: dtypes.DType) -> dtypes.DType:
     return dtypes.float16 if t.bits <= 8 else dtypes.float32 if t.bits == 16 else dtypes.float64
 
 
+def mean_type(t: dtypes.DType) -> dtypes.DType:
+    """The float type in which NumPy divides and averages `t`: its own, or float64 of integers of any width."""
+    return t if t.is_float else dtypes.float64
+
+
 def divide(a: Any, b: Any) -> Tensor:
     """True division; integers divide as float64."""
-    t = common_type((a, b))
-    return elementwise(Tensor, "div", a, b, to=t if t.is_float else dtypes.float64)
+    return elementwise(Tensor, "div", a, b, to=mean_type(common_type((a, b))))
 
 
 def power(a: Any, b: Any) -> Tensor:
@@ -408,7 +412,7 @@ def reduce_sum(x: Any, *, axis: Any, keepdims: bool, accum_dtype: DTypeLike | No
 
 def reduce_mean(x: Any, *, axis: Any, keepdims: bool) -> Tensor:
     e = as_expr(Tensor, x, None)
-    t = e.dtype if e.dtype.is_float else dtypes.float64
+    t = mean_type(e.dtype)
     work = dtypes.float32 if t.is_narrow else t
     total = red.fold(Tensor, "sum", cast(e, work), axis, keepdims, work, "sum", said_as="mean")
     count: Any = 1
