@@ -3,7 +3,8 @@
     python benchmarks/gpu_attention.py [--depths 64,128] [--in-turns] [--write]
 
 Results are checked before they are timed; medians of rounds in turns. Of causal ones half of the products count.
-`--in-turns` adds the variant in which warpgroups issue their products in turns (`alternate`), not taken by `auto`.
+`--in-turns` adds both variants of what `auto` chooses between: warpgroups issue their products in turns (`alternate`),
+or when each comes to it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from torch.nn.functional import scaled_dot_product_attention as peer
 import loopir as lp
 from loopir import schedules
 
+TURNS = {"": None, ", in turns": True, ", not in turns": False}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depths", default="", help="of these widths of heads only")
-    parser.add_argument("--in-turns", action="store_true", help="also with the products of warpgroups in turns")
+    parser.add_argument(
+        "--in-turns", action="store_true", help="also with the products of warpgroups in turns, and not"
+    )
     tables.writing(parser)
     asked = parser.parse_args()
     record = gpu_timing.record("gpu_attention.txt", asked.write)
@@ -39,14 +44,15 @@ def main() -> None:
         for causal in (False, True):
             theirs = partial(peer, q, k, v, is_causal=causal)
             runs: dict[str, Any] = {"torch": theirs}
-            for wide, in_turns in product((False, True), (False, True) if asked.in_turns else (False,)):
+            for wide, (how, in_turns) in product((False, True), TURNS.items() if asked.in_turns else (("", None),)):
                 s = attention(batches, heads, depth, length, causal=causal, wide=wide)
                 with lp.scheduling_for(lp.machine(ARCH)):
-                    s = product_chain(s, in_turns=True) if in_turns else schedules.auto(s, "cuda", arch=ARCH)
+                    fixed = in_turns is not None
+                    s = product_chain(s, in_turns=in_turns) if fixed else schedules.auto(s, "cuda", arch=ARCH)
                 kernel = s.build("cuda")
                 off = (kernel(q, k, v).float() - theirs().float()).abs().max().item()
                 assert off < 0.03, f"d{depth}: off by {off}"
-                runs[f"scores of {'32' if wide else '16'} bits{', in turns' * in_turns}"] = partial(kernel, q, k, v)
+                runs[f"scores of {'32' if wide else '16'} bits{how}"] = partial(kernel, q, k, v)
             taken = gpu_timing.in_turns(runs, 9)
             for name, seconds in taken.items():
                 rate = flops(batches, heads, depth, length, causal=causal) / seconds / 1e12

@@ -7,7 +7,7 @@ milliseconds; on a CPU those of `cpu_seconds`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loopir.ir.grammar import Alloc, Func
 from loopir.ir.traverse.walk import top_level_nests
@@ -27,6 +27,9 @@ class Prediction:
     """Moved between the chip and its memory."""
     temp_bytes: float
     """Of the buffers that live between kernels."""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
+    """On a GPU, the seconds that all kernels would take for one thing alone, by its name in a report: "instructions",
+    "tensor cores", "memory"."""
 
 
 def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machine) -> Prediction:
@@ -34,7 +37,9 @@ def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machin
     given = {n: sizes.get(n, TYPICAL_SIZE) for n in func.sizes}
     found = report(lowered, given, {}, gpu)
     moved = sum(k.moved * k.times for k in found.kernels)
-    return Prediction(found.seconds, sum(k.times for k in found.kernels), moved, _between(func, given))
+    names = dict.fromkeys(x for k in found.kernels for x in k.seconds)
+    parts = {x: sum(k.seconds[x] * k.times for k in found.kernels) for x in names}
+    return Prediction(found.seconds, sum(k.times for k in found.kernels), moved, _between(func, given), parts)
 
 
 def predict_cpu(func: Func, sizes: Mapping[str, int], cpu: Cpu, threads: int) -> Prediction:

@@ -14,7 +14,7 @@ from functools import partial
 import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
-from ..common.nest_queries import argument_names, batched, extent, if_legal, is_guarded
+from ..common.nest_queries import argument_names, batched, extent, if_legal, is_guarded, legal
 from ..common.product_chains import (
     Chain,
     Tail,
@@ -25,6 +25,7 @@ from ..common.product_chains import (
     with_scores,
 )
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads
+from .recipe_table import is_lowered
 from .tma_store import swizzled
 
 GROUP_ROWS, STAGES = 64, 2
@@ -49,23 +50,25 @@ def product_chain(
     rows: int | None = None,
     keys: int | None = None,
     stages: int = STAGES,
-    in_turns: bool = False,
+    in_turns: bool | None = None,
 ) -> lp.Schedule:
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
     over all blocks of `keys`; by default, the largest that there is room for, and of which few elements are left over.
-    Scores after the last key are -inf. With `in_turns`, warpgroups issue the products of a block of keys in turns."""
+    Scores after the last key are -inf. With `in_turns`, warpgroups issue the products of a block of keys in turns; by
+    default, where what is made of the scores takes longer than the products, as predicted."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     rows = rows or _rows(s, c)
-    made_of = partial(backwards_if_legal, partial(_in_blocks, in_turns=in_turns), s, c, unit, rows)
-    if keys is not None:
-        return made_of(keys, stages)
-    keys, own = _keys(s, c), _keys_of_rows(s, c, rows)
+    made_of = partial(backwards_if_legal, _in_blocks, s, c, unit, rows)
+    own = None if keys is not None else _keys_of_rows(s, c, rows)
+    keys = keys if keys is not None else _keys(s, c)
     made = made_of(keys, stages)
     if own not in (None, keys) and 2 * own >= rows and any(x.name == "trim" for x in made.trace):
         # so that a mask cuts one block of each row of blocks
-        return made_of(own, stages)
-    return made
+        made = made_of(own, stages)
+    if in_turns is None:
+        return _in_turns_if_faster(made, c) if rows > GROUP_ROWS else made
+    return _in_turns(made, c) if in_turns else made
 
 
 def registers(groups: int) -> tuple[int, int]:
@@ -92,7 +95,6 @@ def _in_blocks(
     stages: int,
     *,
     backwards: bool,
-    in_turns: bool = False,
 ) -> lp.Schedule:
     s, c, tiles, block, outer, batch = in_one_loop(s, c, (rows, keys), (unit.depth, unit.piece), backwards=backwards)
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
@@ -103,8 +105,7 @@ def _in_blocks(
     s = product_by_warpgroups(s, c.first, unit, block, outer, "")
     s = product_by_warpgroups(s, c.second, unit, block, outer, "_ar")
     s = s.specialize_warps(outer, stages=stages, registers=registers(rows // GROUP_ROWS), once=once)
-    s = _overlapped(s, c, tiles[-1], outer)
-    return batched(_in_turns(s, c, outer) if in_turns else s, batch)
+    return batched(_overlapped(s, c, tiles[-1], outer), batch)
 
 
 ChainLoop = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
@@ -204,11 +205,21 @@ def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     return if_legal(s, "retime", *late, before=made)  # of one block
 
 
-def _in_turns(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:
+def _in_turns(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """Both products of a block by one warpgroup after another, so that one's exponentials run beside the products of
     another one."""
-    first, second = (s.loops(x.stage)[s.loops(x.stage).index(outer) + 1] for x in (c.first, c.second))
+    first, second = (next(y for y in s.loops(x.stage) if s.loop(y).kind == "warpgroup") for x in (c.first, c.second))
     return s.alternate(first, second)
+
+
+def _in_turns_if_faster(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    """`s` in turns, if the instructions of its threads are predicted to take longer than its products, which tensor
+    cores are to be kept from waiting for: it is no gain where these are busy in any case."""
+    made = legal(s, _in_turns, c)
+    if made is None or not is_lowered(s):
+        return s
+    parts = lp.predict(s, "cuda").parts
+    return made if parts["instructions"] > parts["tensor cores"] and is_lowered(made) else s
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:

@@ -155,6 +155,15 @@ def test_warpgroups_take_turns_with_their_products() -> None:
     assert used.spill_stores == used.spill_loads == 0
 
 
+@pytest.mark.parametrize(("rows", "depth", "in_turns"), [(128, 64, True), (128, 128, False), (64, 64, False)])
+def test_turns_are_taken_where_scores_take_longer_than_products(rows: int, depth: int, in_turns: bool) -> None:
+    s = hopper(wide(None, rows, 256, depth), rows=rows)
+    assert any(x.name == "alternate" for step in s.trace for x in (step, *step.steps)) is in_turns
+    if in_turns:
+        parts = lp.predict(s, "cuda", arch="sm_90a").parts
+        assert parts["instructions"] > parts["tensor cores"]
+
+
 def wide(score: Score | None, rows: int, keys: int, depth: int) -> lp.Schedule:
     """Attention whose scores and powers are float32, these rounded for the second product alone."""
     q, k, v = (lp.placeholder((n, depth), "bfloat16", name=x) for x, n in zip("QKV", (rows, keys, keys)))
