@@ -138,6 +138,9 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lp.sum(A, keepdim=True), TypeError, "sum has no keepdim=; keepdims= is it here"),  # pyright: ignore
     (lambda: lp.softmax(A, dim=1), TypeError, "softmax has no dim=; axis="),  # pyright: ignore[reportCallIssue]
     (lambda: lp.exp(A, where=3), TypeError, "exp has no where=; it takes x"),  # pyright: ignore[reportCallIssue]
+    (lambda: lp.sum(A, 0, "float64"), TypeError, "sum with keepdims='float64'; it is True or False"),  # pyright: ignore
+    (lambda: lp.linalg, AttributeError, "loopir has no 'linalg'; its functions are in lp itself"),  # pyright: ignore
+    (lambda: lp.nonzero(A), AttributeError, "depends on the elements, .* lp.where keeps the shape"),  # pyright: ignore
     (lambda: lp.mean(A, axis=5), lp.ExprError, "mean over axis 5 of A"),
     (lambda: lp.softmax(A, axis=5), lp.ExprError, "softmax over axis 5 of A"),
     (lambda: A.var(axis=5), lp.ExprError, "var over axis 5 of A"),

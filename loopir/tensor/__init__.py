@@ -7,6 +7,7 @@ from loopir.tensor import (
     elementwise,
     functions,
     grids,
+    joining,
     linear_algebra,
     missing_numbers,
     neural_layers,
@@ -17,6 +18,7 @@ from loopir.tensor import (
     scans,
     scattering,
     shapes,
+    signals,
     sorting,
     statistics,
 )
@@ -27,6 +29,7 @@ from loopir.tensor.elementwise import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
 from loopir.tensor.grids import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
+from loopir.tensor.joining import *  # noqa: F403
 from loopir.tensor.linear_algebra import *  # noqa: F403
 from loopir.tensor.missing_numbers import *  # noqa: F403
 from loopir.tensor.nest import to_func
@@ -39,6 +42,7 @@ from loopir.tensor.resampling import *  # noqa: F403
 from loopir.tensor.scans import *  # noqa: F403
 from loopir.tensor.scattering import *  # noqa: F403
 from loopir.tensor.shapes import *  # noqa: F403
+from loopir.tensor.signals import *  # noqa: F403
 from loopir.tensor.sorting import *  # noqa: F403
 from loopir.tensor.statistics import *  # noqa: F403
 from loopir.tensor.tensor import Tensor, compute, placeholder
@@ -57,6 +61,7 @@ __all__ = [
     *missing_numbers.__all__,
     *linear_algebra.__all__,
     *grids.__all__,
+    *joining.__all__,
     *elementwise.__all__,
     *neural_layers.__all__,
     *numeric.__all__,
@@ -66,6 +71,7 @@ __all__ = [
     *scans.__all__,
     *scattering.__all__,
     *shapes.__all__,
+    *signals.__all__,
     *sorting.__all__,
     *statistics.__all__,
 ]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -17,7 +17,7 @@ from loopir.tensor.functions import maximum
 from loopir.tensor.index import IndexExpr, Symbols, dimension
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["arange", "eye", "full", "full_like", "one_hot", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = ["arange", "eye", "full", "full_like", "identity", "one_hot", "ones", "ones_like", "zeros", "zeros_like"]
 
 
 def _constant_tensor(shape: tuple[Index, ...], dtype: DType, value: Value, symbols: Symbols) -> Tensor:
@@ -120,3 +120,8 @@ def eye(N: int | IndexExpr, M: int | IndexExpr | None = None, k: int = 0, dtype:
     """1 on diagonal `k` of N rows and M columns, N by default, and 0 elsewhere. Diagonals count upwards."""
     rows, columns = arange(N), arange(N if M is None else M)
     return cast(elementwise(Tensor, "eq", rows[:, None] + k, columns[None, :]), dtype)
+
+
+def identity(n: int | IndexExpr, dtype: DTypeLike = "float64") -> Tensor:
+    """1 on the diagonal of a square matrix, and 0 elsewhere."""
+    return eye(n, dtype=dtype)

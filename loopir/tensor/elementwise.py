@@ -7,11 +7,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from loopir.errors import ExprError
+from loopir.ir.dtypes import float32
+from loopir.ir.grammar import Int
 from loopir.tensor.core import as_expr, cast, common_type
 from loopir.tensor.functions import (
     abs as absolute,
     all as every,
+    any as any_of,
     ceil,
+    clip,
+    exp2,
     floor,
     isfinite,
     isinf,
@@ -22,16 +28,19 @@ from loopir.tensor.functions import (
     logical_or,
     maximum,
     minimum,
+    round as nearest,
     sin,
     sqrt,
     where,
 )
-from loopir.tensor.tensor import Tensor, as_bool, mean_type, power, real_type
+from loopir.tensor.index import same
+from loopir.tensor.tensor import Tensor, as_bool, constant_like, mean_type, power, real_type
 
 __all__ = [
-    "allclose", "cbrt", "copysign", "deg2rad", "degrees", "fix", "fmax", "fmin", "heaviside", "hypot", "isclose",
-    "isneginf", "isposinf", "lerp", "logical_xor", "logit", "mod", "negative", "ptp", "rad2deg", "radians", "remainder",
-    "signbit", "sinc", "trunc", "xlogy",
+    "allclose", "array_equal", "cbrt", "copysign", "deg2rad", "degrees", "fix", "float_power", "floor_divide", "fmax",
+    "fmin", "fmod", "heaviside", "hypot", "isclose", "isin", "isneginf", "isposinf", "ldexp", "lerp", "logical_xor",
+    "logit", "mod", "modf", "negative", "ptp", "rad2deg", "radians", "remainder", "rint", "signbit", "sinc", "trunc",
+    "xlogy",
 ]  # fmt: skip
 
 
@@ -70,6 +79,33 @@ def trunc(x: Any) -> Tensor:
 
 
 fix = trunc
+
+
+def rint(x: Any) -> Tensor:
+    """The nearest integer, of two the even one; of integers as floats, where `round` keeps them."""
+    return nearest(_real(x)[0])
+
+
+def modf(x: Any) -> tuple[Tensor, Tensor]:
+    """The part of each element behind the point, and that before it, both of its sign."""
+    (e,) = _real(x)
+    whole = trunc(e)
+    return copysign(where(isinf(e), 0.0, e - whole), e), whole
+
+
+def ldexp(x: Any, i: Any) -> Tensor:
+    """x * 2**i, `i` being integers. Where that is below the least normal number, it may be rounded three times."""
+    (e,), power = _real(x), as_expr(Tensor, i, None)
+    if not power.dtype.is_integer:
+        raise ExprError(f"ldexp by {power.described()}; the exponent is an integer, x * lp.exp2(y) takes others")
+    t = float32 if e.dtype.is_narrow else e.dtype
+    most = 2400 if t.bits == 64 else 300  # from which on all numbers are 0 or infinity
+    power = cast(
+        clip(power, -most if power.dtype.kind == "int" else 0, most) if power.dtype.bits > 8 else power, "int32"
+    )
+    third = power // 3
+    part, rest = exp2(cast(third, t)), exp2(cast(power - third * 2, t))
+    return cast(cast(e, t) * part * part * rest, e.dtype)
 
 
 def cbrt(x: Any) -> Tensor:
@@ -155,6 +191,45 @@ def remainder(a: Any, b: Any) -> Tensor:
 
 
 mod = remainder
+
+
+def floor_divide(a: Any, b: Any) -> Tensor:
+    """a // b, rounded down."""
+    return as_expr(Tensor, a, common_type((a, b))) // b
+
+
+def fmod(a: Any, b: Any) -> Tensor:
+    """The remainder of a / b rounded towards zero: of the sign of a, as C's."""
+    t = common_type((a, b))
+    x, y = (cast(as_expr(Tensor, v, t), t) for v in (a, b))
+    if t.is_float:
+        return copysign(absolute(x) % absolute(y), x)
+    rest = x % y
+    return rest if t.kind == "uint" else where(logical_and(rest != 0, (x < 0) != (y < 0)), rest - y, rest)
+
+
+def float_power(a: Any, b: Any) -> Tensor:
+    """a ** b, in float64."""
+    return power(*(as_expr(Tensor, x, None).astype("float64") for x in (a, b)))
+
+
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
+    """Whether each element is one of `test_elements`, or with `invert` none of them: all are compared with each."""
+    e, those = as_expr(Tensor, element, None), as_expr(Tensor, test_elements, None)
+    found = any_of(e[..., None] == those.reshape(-1), axis=-1)
+    return logical_not(found) if invert else found
+
+
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
+    """Whether two tensors have one shape and equal elements; of NaN only with `equal_nan`."""
+    x, y = as_expr(Tensor, a, None), as_expr(Tensor, b, None)
+    symbols = {**x.symbols, **y.symbols}
+    if x.ndim != y.ndim or any(isinstance(m, Int) and isinstance(n, Int) and m != n for m, n in zip(x.dims, y.dims)):
+        return cast(constant_like(as_expr(Tensor, 0, None), 0), "bool")
+    if not all(same(m, n, symbols) for m, n in zip(x.dims, y.dims, strict=True)):
+        raise ExprError(f"array_equal of {x.described()} and {y.described()}: whether their sizes are is not known")
+    equal = x == y
+    return every(logical_or(equal, logical_and(isnan(x), isnan(y))) if equal_nan else equal)
 
 
 def negative(x: Any) -> Tensor:

@@ -227,7 +227,17 @@ def where(cond: Any, a: Any, b: Any) -> Tensor:
     return sides[0].like(shape, t, at, sides[1], *others)
 
 
-select = where
+def select(cond: Any, a: Any, b: Any = 0) -> Tensor:
+    """`where`; of lists, as NumPy's, the first of the tensors `a` whose condition holds, and `b` where none does."""
+    if not isinstance(cond, list | tuple):
+        return where(cond, a, b)
+    if not isinstance(a, list | tuple) or len(a) != len(cond) or not cond:
+        raise ExprError(f"select by {len(cond)} conditions; it takes a list of as many tensors, one at least")
+    t = common_type([*a, b])
+    made = cast(as_expr(Tensor, b, t), t)
+    for test, x in zip(reversed(cond), reversed(a), strict=True):
+        made = where(test, x, made)
+    return made
 
 
 # ---------------------------------------------------------------- composites: narrow floats work in float32
@@ -383,8 +393,11 @@ def _same_sizes_except(a: Tensor, b: Tensor, but: int) -> bool:
     return not _any(n != but and not same(x, y, symbols) for n, (x, y) in enumerate(zip(a.dims, b.dims, strict=True)))
 
 
-def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """The elements of `x` at integer `indices` along `axis`, those below 0 from the end; clamped to the dimension."""
+def take(x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+    """The elements of `x` at integer `indices` along `axis`, or of the flat tensor, those below 0 from the end; clamped
+    to the dimension."""
+    if axis is None:
+        return (x if x.ndim == 1 else x.reshape(-1))[indices]
     return x[(*(slice(None),) * axis_of("take", axis, x, x.ndim), indices)]
 
 

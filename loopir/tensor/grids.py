@@ -140,18 +140,22 @@ def _powers(e: Tensor, count: int) -> list[Tensor]:
     return found
 
 
-def logspace(start: float, stop: float, num: int = 50, base: float = 10.0, dtype: Any = "float64") -> Tensor:
-    """`base` to the power of `num` numbers from `start` to `stop` at equal distances, both among them."""
-    return (as_expr(Tensor, base, None).astype("float64") ** linspace(start, stop, num)).astype(dtype)
+def logspace(
+    start: float, stop: float, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = "float64"
+) -> Tensor:
+    """`base` to the power of `num` numbers from `start` to `stop` at equal distances; see `linspace`."""
+    return (as_expr(Tensor, base, None).astype("float64") ** linspace(start, stop, num, endpoint)).astype(dtype)
 
 
-def geomspace(start: float, stop: float, num: int = 50, dtype: Any = "float64") -> Tensor:
-    """`num` numbers from `start` to `stop` at equal ratios, both among them; neither is 0, and they have one sign."""
+def geomspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = "float64") -> Tensor:
+    """`num` numbers from `start` to `stop` at equal ratios, both among them, or without `endpoint` all but the last;
+    neither is 0, and they have one sign."""
     if not start * stop > 0:
         raise ExprError(f"geomspace from {start} to {stop}; both are positive, or both negative")
     at = arange(num)
-    inside = start * (as_expr(Tensor, stop / start, None).astype("float64") ** linspace(0.0, 1.0, num))
-    return where(at == 0, start, where(at == num - 1, stop, inside)).astype(dtype)
+    inside = start * (as_expr(Tensor, stop / start, None).astype("float64") ** linspace(0.0, 1.0, num, endpoint))
+    last = where(at == num - 1, stop, inside) if endpoint else inside
+    return where(at == 0, start, last).astype(dtype)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 from loopir.errors import ExprError
@@ -24,6 +25,8 @@ from loopir.tensor.functions import (
     axis_of,
     broadcast_to,
     clip,
+    concatenate,
+    listed,
     log,
     matmul,
     mean,
@@ -33,10 +36,14 @@ from loopir.tensor.functions import (
     sum as total,
 )
 from loopir.tensor.index import same
+from loopir.tensor.products import einsum
 from loopir.tensor.shapes import diagonal, moveaxis
 from loopir.tensor.tensor import Tensor, mean_type
 
-__all__ = ["corrcoef", "cov", "cross", "det", "dot", "inner", "inv", "slogdet", "solve", "tensordot", "vdot"]
+__all__ = [
+    "corrcoef", "cov", "cross", "det", "dot", "inner", "inv", "matrix_power", "multi_dot", "slogdet", "solve",
+    "tensordot", "vdot", "vecdot",
+]  # fmt: skip
 
 FACTOR = """
 def factor(batch: "size", n: "size", A: "{t}[batch, n, n]",
@@ -171,6 +178,42 @@ def vdot(a: Any, b: Any) -> Tensor:
     return matmul(as_expr(Tensor, a, None).reshape(-1), as_expr(Tensor, b, None).reshape(-1))
 
 
+def vecdot(a: Any, b: Any, axis: int = -1) -> Tensor:
+    """The sums of products of `a` and `b` along `axis`, one for each pair of vectors."""
+    left, right = (moveaxis(e, axis_of("vecdot", axis, e, e.ndim), -1) for e in map(_as_tensor, (a, b)))
+    return matmul(left[..., None, :], right[..., :, None])[..., 0, 0]
+
+
+def _as_tensor(x: Any) -> Tensor:
+    return as_expr(Tensor, x, None)
+
+
+def matrix_power(a: Any, n: int) -> Tensor:
+    """The product of `n` times each square matrix, of its inverse if `n` is negative; the identity for 0."""
+    e = as_expr(Tensor, a, None)
+    if e.ndim < 2 or not same(e.dims[-1], e.dims[-2], e.symbols) or not isinstance(n, int):  # pyright: ignore
+        raise ExprError(f"matrix_power of {e.described()} to the power of {n!r}; square matrices, a whole number")
+    if n < 0:
+        return matrix_power(inv(e), -n)
+    if n == 0:
+        return broadcast_to(eye(e.shape[-1], dtype=e.dtype), e.shape)
+    half = matrix_power(e, n // 2) if n > 1 else None
+    squared = e if half is None else matmul(half, half)
+    return matmul(squared, e) if half is not None and n % 2 else squared
+
+
+def multi_dot(arrays: Sequence[Any]) -> Tensor:
+    """The product of matrices, the first and the last of which may be vectors, in the order of the fewest
+    multiplications where the sizes are known."""
+    each = listed("multi_dot", arrays)
+    first, last = each[0].ndim == 1, each[-1].ndim == 1 and len(each) > 1
+    if len(each) < 2 or any(e.ndim != 2 for e in each[first : len(each) - last]) or len(each) > len(ascii_letters) - 1:
+        raise ExprError(f"multi_dot of {', '.join(e.described() for e in each)}; two matrices or more")
+    terms = [ascii_letters[n : n + 2] for n in range(len(each))]
+    terms[0], terms[-1] = terms[0][first:], terms[-1][: 2 - last]
+    return einsum(f"{','.join(terms)}->{terms[0][: not first]}{terms[-1][1:]}", *each)
+
+
 def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int] | int, Sequence[int] | int] = 2) -> Tensor:
     """The sums of products over `axes` of `a` and `b`: as many last of `a` and first of `b`, or a list for each."""
     left, right = as_expr(Tensor, a, None), as_expr(Tensor, b, None)
@@ -208,23 +251,26 @@ def cross(a: Any, b: Any, axis: int = -1) -> Tensor:
     return stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-1 if axis in (-1, left.ndim - 1) else axis)
 
 
-def cov(m: Any, rowvar: bool = True, ddof: int = 1) -> Tensor:
-    """The covariances of the rows of `m`, or of its columns unless `rowvar`: sums of products of what they deviate from
-    their means, over the count less `ddof`."""
-    e = as_expr(Tensor, m, None)
-    if e.ndim > 2 or not e.ndim:
-        raise ExprError(f"cov of {e.described()}; it is of the rows of a matrix")
-    rows = e[None, :] if e.ndim == 1 else e if rowvar else e.transpose()
-    rows = cast(rows, mean_type(e.dtype))
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+    """The covariances of the rows of `m`, and of `y` below them, or of columns unless `rowvar`: sums of products of
+    what they deviate from their means, over the count less `ddof`, which is 1, or 0 with `bias`, by default."""
+    parts = [as_expr(Tensor, x, None) for x in (m, y) if x is not None]
+    for e in parts:
+        if e.ndim > 2 or not e.ndim:
+            raise ExprError(f"cov of {e.described()}; it is of the rows of a matrix")
+    each = [e[None, :] if e.ndim == 1 else e if rowvar else e.transpose() for e in parts]
+    rows = each[0] if len(each) == 1 else concatenate(each)
+    rows = cast(rows, mean_type(rows.dtype))
+    ddof = (0 if bias else 1) if ddof is None else ddof
     off = rows - mean(rows, axis=1, keepdims=True)
     made = matmul(off, off.transpose()) / (as_expr(Tensor, rows.shape[1], rows.dtype) - ddof)
-    return made[0, 0] if e.ndim == 1 else made
+    return made[0, 0] if len(parts) == 1 and parts[0].ndim == 1 else made
 
 
-def corrcoef(x: Any, rowvar: bool = True) -> Tensor:
-    """The correlation of each row of `x` with each, or of columns unless `rowvar`, from -1 to 1."""
-    e = as_expr(Tensor, x, None)
-    c = cov(e, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
+    """The correlation of each row of `x`, and of `y` below them, with each, or of columns unless `rowvar`, from -1 to
+    1."""
+    c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c
     d = sqrt(diagonal(c))

@@ -14,21 +14,27 @@ from loopir.tensor.core import as_expr, cast
 from loopir.tensor.functions import (
     argmax,
     argmin,
+    floor,
     isnan,
     logical_not,
+    logical_or,
     max as largest,
+    maximum,
     min as smallest,
+    minimum,
     prod,
     sqrt,
     sum as total,
     where,
 )
-from loopir.tensor.scans import cumsum
+from loopir.tensor.numeric import hundredths, quantiles
+from loopir.tensor.scans import cumprod, cumsum
+from loopir.tensor.sorting import take_along_axis
 from loopir.tensor.tensor import Tensor, divide, mean_type
 
 __all__ = [
-    "nan_to_num", "nanargmax", "nanargmin", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
-    "nanvar",
+    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
 ]  # fmt: skip
 
 
@@ -51,6 +57,41 @@ def nanprod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 def nancumsum(x: Any, axis: int | None = None) -> Tensor:
     """The sums of the elements up to each one along `axis`, or of the flat tensor, NaN counted as 0."""
     return cumsum(_instead(x, 0.0), axis)
+
+
+def nancumprod(x: Any, axis: int | None = None) -> Tensor:
+    """The products of the elements up to each one along `axis`, or of the flat tensor, NaN counted as 1."""
+    return cumprod(_instead(x, 1.0), axis)
+
+
+def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The middle in order over `axis` of what is not NaN, or the mean of the two in the middle; NaN where all are."""
+    return nanquantile(x, 0.5, axis, keepdims)
+
+
+def nanpercentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """`nanquantile` of shares in hundredths."""
+    return nanquantile(x, hundredths(q), axis, keepdims)
+
+
+def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """What a share `q` over `axis` of what is not NaN is below, between two elements linearly; NaN where all are.
+
+    `q` is a number, or a list of them, whose results lie along a first dimension.
+    """
+    return quantiles("nanquantile", _of_numbers, x, q, axis, keepdims)
+
+
+def _of_numbers(ordered: Tensor, q: float) -> Tensor:
+    """The quantile `q` of rows in order, in which NaN comes last."""
+    count = total(logical_not(isnan(ordered)), axis=-1, keepdims=True)
+    place = maximum(count - 1, 0).astype("float64") * q
+    low = floor(place)
+    share = (place - low).astype(ordered.dtype)
+    at = low.astype("int64")
+    a, b = (take_along_axis(ordered, i, -1) for i in (at, minimum(at + 1, maximum(count - 1, 0))))
+    made = where(logical_or(share == 0.0, a == b), a, a * (1.0 - share) + b * share)
+    return where(count == 0, math.nan, made)[..., 0]
 
 
 def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:

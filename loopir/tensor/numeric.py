@@ -5,19 +5,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from loopir.errors import ExprError
-from loopir.ir.grammar import Func
+from loopir.ir import dtypes
+from loopir.ir.grammar import Func, Int
 from loopir.ir.parser.parse import parse
 from loopir.tensor.called_nests import call
 from loopir.tensor.convolutions import conv1d
 from loopir.tensor.core import as_expr, cast, common_type, stage_reduction
 from loopir.tensor.creation import arange, zeros
-from loopir.tensor.functions import abs as absolute, axis_of, exp, isnan, log, log1p, maximum, sqrt, sum as total, where
+from loopir.tensor.functions import (
+    abs as absolute,
+    axis_of,
+    exp,
+    exp2,
+    floor,
+    isnan,
+    log,
+    log1p,
+    max as largest,
+    maximum,
+    min as smallest,
+    sqrt,
+    stack,
+    sum as total,
+    where,
+)
+from loopir.tensor.reductions import resolve_axes
 from loopir.tensor.scattering import scatter_add
-from loopir.tensor.shapes import flip, moveaxis
+from loopir.tensor.shapes import flip
 from loopir.tensor.sorting import sort
 from loopir.tensor.tensor import Tensor, mean_type, real_type
 
@@ -31,8 +50,10 @@ __all__ = [
     "log2",
     "log10",
     "logaddexp",
+    "logaddexp2",
     "median",
     "norm",
+    "percentile",
     "quantile",
     "searchsorted",
     "solve_triangular",
@@ -44,10 +65,43 @@ def _inexact(x: Any) -> Tensor:
     return cast(e, mean_type(e.dtype))
 
 
-def norm(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The root of the sum of squares over `axis`."""
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The root of the sum of squares over `axis`, or the norm `ord` of vectors along an axis, of matrices over two.
+
+    Of vectors any number: inf for the largest magnitude, 0 for how many are not 0. Of matrices "fro", 1 and inf, for
+    the largest sum of a column and of a row, and these negated, for the least; others take singular values.
+    """
     e = _inexact(x)
-    return sqrt(total(e * e, axis=axis, keepdims=keepdims))
+    if ord is None:
+        return sqrt(total(e * e, axis=axis, keepdims=keepdims))
+    over = resolve_axes(axis, e.ndim, "norm", e) if not isinstance(axis, tuple | list) else tuple(axis)
+    if len(over) == 1 and isinstance(ord, int | float):
+        return _vector_norm(e, ord, over[0], keepdims)
+    if len(over) == 2 and ord in ("fro", 1, -1, math.inf, -math.inf):
+        if ord == "fro":
+            return norm(e, None, over, keepdims)
+        rows, columns = (axis_of("norm", d, e, e.ndim) for d in over)
+        summed, rest = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = total(absolute(e), axis=summed, keepdims=True)
+        made = (largest if ord > 0 else smallest)(sums, axis=rest, keepdims=True)
+        return made if keepdims else made[tuple(0 if d in (rows, columns) else slice(None) for d in range(e.ndim))]
+    raise ExprError(
+        f"norm {ord!r} of {e.described()} over axis {axis}; a vector has one for each number, a matrix 'fro', 1, inf, "
+        "-1 and -inf"
+    )
+
+
+def _vector_norm(e: Tensor, ord: float, axis: int, keepdims: bool) -> Tensor:
+    size = absolute(e)
+    if math.isinf(ord):
+        return (largest if ord > 0 else smallest)(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return total((e != 0.0).astype(e.dtype), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return total(size, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return norm(e, None, axis, keepdims)
+    return total(size ** float(ord), axis=axis, keepdims=keepdims) ** (1.0 / ord)
 
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -72,13 +126,24 @@ def logaddexp(a: Any, b: Any) -> Tensor:
     return where(left == right, left + math.log(2), maximum(left, right) + log1p(exp(-absolute(left - right))))
 
 
-def linspace(start: float, stop: float, num: int = 50, dtype: Any = "float64") -> Tensor:
-    """`num` numbers from `start` to `stop`, both among them, at equal distances."""
+def logaddexp2(a: Any, b: Any) -> Tensor:
+    """log2(2**a + 2**b), with no overflow."""
+    t = real_type(common_type((a, b)))
+    left, right = (cast(as_expr(Tensor, x, t), t) for x in (a, b))
+    rest = log1p(exp2(-absolute(left - right))) * (1 / math.log(2))
+    return where(left == right, left + 1.0, maximum(left, right) + rest)
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = "float64") -> Tensor:
+    """`num` numbers from `start` to `stop` at equal distances, both among them, or without `endpoint` all but the last;
+    rounded down for integers."""
     if num < 1:
         raise ExprError(f"linspace of {num} numbers; it takes one at least")
-    step = (stop - start) / max(num - 1, 1)
+    step = (stop - start) / max(num - 1 if endpoint else num, 1)
     at = arange(num)
-    return where(at == num - 1, stop if num > 1 else start, at.astype("float64") * step + start).astype(dtype)
+    last = where(at == num - 1, stop if num > 1 else start, at.astype("float64") * step + start)
+    made = last if endpoint else at.astype("float64") * step + start
+    return (floor(made) if dtypes.dtype(dtype).is_integer else made).astype(dtype)
 
 
 def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
@@ -94,33 +159,61 @@ def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
     return scatter_add(zeros((length,), each.dtype), 0, e, each)
 
 
-def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The middle element in order along `axis`, or the mean of the two in the middle; NaN where one is NaN."""
+def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The middle element in order over `axis`, or the mean of the two in the middle; NaN where one is NaN."""
     return quantile(x, 0.5, axis, keepdims)
 
 
-def quantile(x: Any, q: float, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """What a share `q` of the elements along `axis` is below, between two of them linearly; NaN where one is NaN."""
+def percentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """`quantile` of shares in hundredths."""
+    return quantile(x, hundredths(q), axis, keepdims)
+
+
+def hundredths(q: Any) -> Any:
+    """Percentages as shares."""
+    return [n / 100 for n in q] if isinstance(q, list | tuple) else q / 100
+
+
+def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """What a share `q` of the elements over `axis` is below, between two of them linearly; NaN where one is NaN.
+
+    `q` is a number, or a list of them, whose results lie along a first dimension.
+    """
+    return quantiles("quantile", _of_rows, x, q, axis, keepdims)
+
+
+def quantiles(
+    what: str, of_rows: Callable[[Tensor, float], Tensor], x: Any, q: Any, axis: Any, keepdims: bool
+) -> Tensor:
+    """`of_rows` of the rows of `x` over `axis`, in order, and each share in `q`."""
     e = _inexact(x)
-    if not 0 <= q <= 1:
-        raise ExprError(f"quantile {q} of {e.described()}; a share is from 0 to 1")
-    if axis is None:
-        made = quantile(e.reshape(-1), q, 0)
-        return made.reshape((1,) * e.ndim) if keepdims else made
-    d = axis_of("quantile", axis, e, e.ndim)
-    size = e.shape[d]
-    if not (isinstance(size, int) and size) and q != 0.5:
-        raise ExprError(f"quantile {q} along a dimension of {size!r}; lp.median takes any size, others a known one")
-    ordered = moveaxis(sort(e, d), d, -1)
+    if isinstance(q, list | tuple):
+        return stack([quantiles(what, of_rows, e, share, axis, keepdims) for share in q])
+    if not isinstance(q, int | float) or not 0 <= q <= 1:
+        raise ExprError(f"{what} {q!r} of {e.described()}; a share is a number from 0 to 1, or a list of them")
+    over = resolve_axes(axis, e.ndim, what, e)
+    kept = [d for d in range(e.ndim) if d not in over]
+    rows = e.transpose(*kept, *over) if e.ndim else e
+    rows = rows if len(over) == 1 else rows.reshape((*(e.shape[d] for d in kept), -1))
+    if rows.dims[-1] == Int(0):
+        raise ExprError(f"{what} {q} of {e.described()}, which has no elements along axis {axis}")
+    made = of_rows(sort(rows, -1), q)
+    return made[tuple(None if d in over else slice(None) for d in range(e.ndim))] if keepdims else made
+
+
+def _of_rows(ordered: Tensor, q: float) -> Tensor:
+    """The quantile `q` of rows in order: NaN, which comes last, where there is one."""
+    size = ordered.shape[-1]
     if isinstance(size, int):
         place = q * (size - 1)
         low, share = int(place), place - int(place)
         high = min(low + 1, size - 1)
-    else:
+    elif q == 0.5:
         low, high, share = (size - 1) // 2, size // 2, 0.5
+    else:
+        raise ExprError(f"quantile {q} over {size!r} elements; lp.median takes any size, others a known one")
     a, b, last = ordered[..., low], ordered[..., high], ordered[..., size - 1]
-    made = where(isnan(last), last, a if share == 0 else where(a == b, a, a * (1 - share) + b * share))
-    return moveaxis(made[..., None], -1, d) if keepdims else made
+    return where(isnan(last), last, a if share == 0 else where(a == b, a, a * (1 - share) + b * share))
 
 
 def searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
@@ -138,9 +231,12 @@ def searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """The convolution of two vectors: "full", of the length of `a` ("same"), or where all of `v` overlaps ("valid").
 
-    `v` is of a known length, and no longer than `a`.
+    `v` is of a known length. The longer one is `a`, whichever is given first, where both lengths are known; else `v`
+    is no longer than `a`.
     """
     e, kernel = as_expr(Tensor, a, None), as_expr(Tensor, v, None)
+    if e.ndim == kernel.ndim == 1 and all(isinstance(n, int) for n in (e.shape[0], kernel.shape[0])):
+        e, kernel = (kernel, e) if e.shape[0] < kernel.shape[0] else (e, kernel)  # pyright: ignore
     size = kernel.shape[0] if kernel.ndim == 1 else None
     if e.ndim != 1 or not isinstance(size, int) or mode not in ("full", "same", "valid"):
         raise ExprError(
@@ -153,12 +249,12 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 def kron(a: Any, b: Any) -> Tensor:
-    """The Kronecker product of two matrices: `b`, times each element of `a`."""
+    """The Kronecker product: `b`, times each element of `a`. Missing dimensions come first, of size 1."""
     left, right = as_expr(Tensor, a, None), as_expr(Tensor, b, None)
-    if left.ndim != 2 or right.ndim != 2:
-        raise ExprError(f"kron of {left.described()} and {right.described()}; it takes two matrices")
-    (m, n), (p, q) = left.shape, right.shape
-    return (left[:, None, :, None] * right[None, :, None, :]).reshape((m * p, n * q))
+    rank = max(left.ndim, right.ndim)
+    left, right = (e[(None,) * (rank - e.ndim) + (Ellipsis,)] for e in (left, right))
+    inner, outer = (slice(None), None) * rank, (None, slice(None)) * rank
+    return (left[inner] * right[outer]).reshape([m * n for m, n in zip(left.shape, right.shape, strict=True)])
 
 
 CHOLESKY = """

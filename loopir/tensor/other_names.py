@@ -12,6 +12,8 @@ from loopir.ir.dtypes import BY_NAME
 
 _NO_ELEMENTS = "it has no elements until its kernel is called: lp.Schedule(x).build()"
 _CONVERT = '.astype("float32") converts'
+_DECLARE = "lp.placeholder declares an input, and the call takes its array"
+_OF_ELEMENTS = "its size depends on the elements, and that of a kernel's result does not: lp.where keeps the shape"
 _NAME_OF_LOOP = 'a step of a Schedule takes the name of a loop: s.split("i", 4)'
 METHODS = {
     "view": ".reshape changes the shape", "permute": ".transpose takes an order of dimensions",
@@ -25,16 +27,44 @@ METHODS = {
 }  # fmt: skip
 """What is written in place of a method of another library's arrays."""
 FUNCTIONS = {
-    "cat": "lp.concatenate joins tensors", "concat": "lp.concatenate joins tensors",
-    "hstack": "lp.concatenate joins tensors", "vstack": "lp.concatenate joins tensors",
-    "array": "lp.placeholder declares an input, and the call takes its array",
-    "asarray": "lp.placeholder declares an input, and the call takes its array",
-    "permute": "lp.transpose takes an order of dimensions", "unsqueeze": "lp.expand_dims adds a dimension",
+    **dict.fromkeys(("cat", "concat"), "lp.concatenate joins tensors"), "row_stack": "lp.vstack joins rows",
+    **dict.fromkeys(("array", "asarray", "from_numpy", "fromiter"), _DECLARE),
+    **dict.fromkeys(("permute", "permute_dims", "rollaxis"), "lp.transpose takes an order of dimensions"),
+    "unsqueeze": "lp.expand_dims adds a dimension", "matrix_transpose": "lp.swapaxes(x, -1, -2) does this",
+    "movedim": "lp.moveaxis does this", "swapdims": "lp.swapaxes does this", "flatten": "lp.ravel does this",
     "create_schedule": "lp.Schedule(C) makes one", "te": "lp.placeholder and lp.compute are in lp itself",
     "compile": "lp.Schedule(C).build() compiles", "linear": "write x @ w.T + b",
-    "bmm": "lp.matmul takes batches", "mm": "lp.matmul multiplies", "if_then_else": "lp.where chooses",
+    "bmm": "lp.matmul takes batches", "mm": "lp.matmul multiplies", "mv": "lp.matmul multiplies",
+    "matvec": "lp.matmul multiplies", "vecmat": "lp.matmul multiplies", "addmm": "write c + a @ b",
+    "if_then_else": "lp.where chooses", "masked_fill": "lp.where(mask, value, x) does this",
+    "fill_diagonal": "lp.where(lp.eye(n, dtype=\"bool\"), value, x) makes a new tensor",
     "size_var": "lp.symbol makes a size", "amax": "lp.max does this", "amin": "lp.min does this",
-    "absolute": "lp.abs does this", "power": "write x ** y", "true_divide": "write x / y",
+    **dict.fromkeys(("absolute", "fabs"), "lp.abs does this"), "power": "write x ** y", "positive": "write x",
+    **dict.fromkeys(("true_divide", "divide", "div"), "write x / y"),
+    **dict.fromkeys(("subtract", "sub"), "write x - y"),
+    "add": "write x + y", **dict.fromkeys(("multiply", "mul"), "write x * y"), "divmod": "divmod(x, y) is Python's",
+    **dict.fromkeys(("equal", "eq"), "write x == y"), **dict.fromkeys(("not_equal", "ne"), "write x != y"),
+    **dict.fromkeys(("less", "lt"), "write x < y"), **dict.fromkeys(("less_equal", "le"), "write x <= y"),
+    **dict.fromkeys(("greater", "gt"), "write x > y"), **dict.fromkeys(("greater_equal", "ge"), "write x >= y"),
+    "bitwise_and": "write x & y", "bitwise_or": "write x | y", "bitwise_xor": "write x ^ y",
+    **dict.fromkeys(("bitwise_not", "bitwise_invert", "invert"), "write ~x"),
+    **dict.fromkeys(("left_shift", "bitwise_left_shift"), "write x << y"),
+    **dict.fromkeys(("right_shift", "bitwise_right_shift"), "write x >> y"),
+    **{f"arc{name}": f"lp.a{name} does this" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), "lp.clip does this"), "frac": "lp.modf gives it",
+    "erfc": "write 1 - lp.erf(x)", "cumulative_sum": "lp.cumsum does this", "cumulative_prod": "lp.cumprod does this",
+    **dict.fromkeys(("chunk", "tensor_split"), "lp.array_split cuts a tensor"), "unbind": "lp.unstack does this",
+    "index_select": "lp.take takes an axis", "gather": "lp.take_along_axis does this", "embedding": "write weight[ids]",
+    **dict.fromkeys(("scatter", "index_put", "put"), "lp.put_along_axis makes a new tensor, lp.scatter_add adds"),
+    **dict.fromkeys(("delete", "insert"), "lp.concatenate of slices makes a new tensor"),
+    **dict.fromkeys(("empty", "empty_like"), "lp.zeros makes a tensor, which costs nothing until it is stored"),
+    **dict.fromkeys(("partition", "argpartition"), "lp.topk selects, lp.sort puts all in order"),
+    "lexsort": "lp.argsort is stable: sort by the last key first", "fromfunction": "lp.compute does this",
+    **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique", "compress", "masked_select"), _OF_ELEMENTS),
+    **dict.fromkeys(("linalg", "nn", "random"), "its functions are in lp itself: lp.norm, lp.softmax, lp.rand"),
+    **dict.fromkeys(("svd", "qr", "eig", "eigh", "lstsq", "pinv"), "lp.cholesky factors, and lp.solve solves"),
+    "fft": "the gallery of the docs has one, from lp.compute", "cross_entropy": "the gallery of the docs has one",
+    "scaled_dot_product_attention": "write lp.softmax(q @ lp.swapaxes(k, -1, -2) * scale) @ v",
 }  # fmt: skip
 """What is written in place of a function of another library."""
 

@@ -97,6 +97,8 @@ def _reduce_elements(
 def _reduce(
     cls: type[Expr], monoid: Monoid, parts: Sequence[Expr], axis: Axis, keepdims: bool, name: str
 ) -> tuple[Any, ...]:
+    if not isinstance(keepdims, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{name} with keepdims={keepdims!r}; it is True or False")
     if _symbolic(axis):
         if any(p.ndim for p in parts) or keepdims:
             raise ExprError(

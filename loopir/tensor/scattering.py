@@ -12,9 +12,11 @@ from loopir.ir.grammar import Buffer, Cmp, Int, ValueToIndex, Var, conj
 from loopir.ir.ops import MONOIDS
 from loopir.tensor import functions as f
 from loopir.tensor.core import Source, Updates, as_expr, default_names, next_order, stage_reduction, staged, unique
-from loopir.tensor.tensor import Tensor
+from loopir.tensor.creation import arange
+from loopir.tensor.index import reduce_axis
+from loopir.tensor.tensor import Tensor, compute
 
-__all__ = ["scatter_add", "scatter_reduce"]
+__all__ = ["put_along_axis", "scatter_add", "scatter_reduce"]
 
 
 MONOID_NAMES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}
@@ -64,3 +66,35 @@ def _folded_type(t: dtypes.DType) -> dtypes.DType:
 def scatter_add(x: Any, axis: int, index: Tensor, source: Any) -> Tensor:
     """`x` with elements of `source` added where `index` says along `axis`, as torch's; see `scatter_reduce`."""
     return scatter_reduce(x, axis, index, source, "sum")
+
+
+def put_along_axis(x: Any, index: Tensor, values: Any, axis: int = -1) -> Tensor:
+    """`x` with `values` at `index` along `axis`, each row by its own; the last of several for one element.
+
+    A new tensor, where NumPy's writes to the array. In the other dimensions `index` may be shorter than `x`, and
+    `values` are of its shape, or broadcast to it. Each element looks through the indices of its row.
+    """
+    e, places = (stage_reduction(as_expr(Tensor, v, None)) for v in (x, index))
+    if not places.dtype.is_integer or places.ndim != e.ndim or not e.ndim:
+        raise ExprError(
+            f"put_along_axis at {places.described()} of {e.described()}: an index is an integer for each element, of "
+            "as many dimensions"
+        )
+    d = f.axis_of("put_along_axis", axis, e, e.ndim)
+    new = f.broadcast_to(f.cast(values, e.dtype), places.shape)
+    if places.dtype.kind == "int":
+        places = f.where(places < 0, places + e.shape[d], places)
+    k = reduce_axis(places.shape[d], name="k")
+
+    def last(*ix: Any) -> Tensor:
+        """The last place in the row of an element whose index it is, -1 if there is none."""
+        hit = places[tuple(k if n == d else i for n, i in enumerate(ix))] == f.cast(ix[d], "int64")
+        for n, i in enumerate(ix):
+            if n != d and places.dims[n] != e.dims[n]:
+                hit = f.where(i < places.shape[n], hit, False)
+        return f.max(f.where(hit, f.cast(k, "int64"), -1), axis=k)
+
+    which = compute(e.shape, last, name="last")
+    at = [which if n == d else arange(size).reshape([size if k == n else 1 for k in range(e.ndim)])
+          for n, size in enumerate(e.shape)]  # fmt: skip
+    return f.where(which < 0, e, new.from_start(tuple(at)))

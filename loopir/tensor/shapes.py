@@ -17,7 +17,8 @@ from loopir.tensor.index import IndexExpr, at_least, context, same
 from loopir.tensor.tensor import Tensor
 
 __all__ = [
-    "diagonal", "expand_dims", "flip", "moveaxis", "ravel", "repeat", "roll", "split", "squeeze",
+    "diag", "diagflat", "diagonal", "expand_dims", "flip", "fliplr", "flipud", "moveaxis", "ravel", "repeat", "roll",
+    "rot90", "split", "squeeze",
     "swapaxes", "tile", "tril", "triu",
 ]  # fmt: skip
 
@@ -58,6 +59,29 @@ def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     turned = range(e.ndim) if axis is None else _axes("flip", axis, e, e.ndim)
     back = tuple(slice(None, None, -1) if d in turned else slice(None) for d in range(e.ndim))
     return e[back] if back else e
+
+
+def fliplr(x: Tensor) -> Tensor:
+    """`x` in the reverse order along its second axis."""
+    return flip(x, 1)
+
+
+def flipud(x: Tensor) -> Tensor:
+    """`x` in the reverse order along its first axis."""
+    return flip(x, 0)
+
+
+def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """`x` turned by `k` right angles in the plane of `axes`, from the first of them towards the second."""
+    e = as_expr(Tensor, x, None)
+    plane = _axes("rot90", tuple(axes), e, e.ndim)
+    if len(plane) != 2 or not isinstance(k, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"rot90 of {e.described()}, {k!r} times in the plane of {axes}; a plane has two axes")
+    if k % 2 == 0:
+        return flip(e, plane) if k % 4 else e
+    turned = flip(e, plane[1]) if k % 4 == 1 else e
+    turned = swapaxes(turned, *plane)
+    return turned if k % 4 == 1 else flip(turned, plane[1])
 
 
 def _triangle(what: str, x: Tensor, k: Any, *, lower: bool) -> Tensor:
@@ -145,6 +169,28 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
         return e.at(tuple(place[d] for d in range(e.ndim)))
 
     return e.like((*(e.dims[d] for d in kept), simplify(length, context(e.symbols))), e.dtype, at)
+
+
+def diag(v: Tensor, k: int = 0) -> Tensor:
+    """The matrix with the vector `v` on its diagonal `k`, counted upwards, and 0 elsewhere; or of a matrix that
+    diagonal."""
+    e = stage_reduction(as_expr(Tensor, v, None))
+    if e.ndim == 2:
+        return diagonal(e, k)
+    if e.ndim != 1:
+        raise ExprError(f"diag of {e.described()}; it takes a vector or a matrix")
+    size = e.dims[0] + abs(k)
+
+    def at(ix: tuple[Index, ...]) -> Any:
+        row, column = ix
+        return Select(Cmp("==", row + k, column), e.at((row if k >= 0 else column,)), Const(0, e.dtype))
+
+    return e.like((size, size), e.dtype, at)
+
+
+def diagflat(v: Tensor, k: int = 0) -> Tensor:
+    """The matrix with the elements of `v` in row-major order on its diagonal `k`, and 0 elsewhere."""
+    return diag(ravel(v), k)
 
 
 def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:

@@ -17,14 +17,17 @@ from typing import Any
 
 from loopir.errors import ExprError
 from loopir.ir.dtypes import DType, float32
-from loopir.tensor.core import as_expr, cast
+from loopir.tensor.core import as_expr, cast, common_type
+from loopir.tensor.creation import ones_like
 from loopir.tensor.functions import (
     abs as absolute,
+    axis_of,
+    broadcast_to,
     exp,
     exp_16,
     log,
     maximum,
-    mean as average,
+    mean as arithmetic_mean,
     monoid,
     sqrt,
     sum as total,
@@ -34,7 +37,7 @@ from loopir.tensor.index import ReduceAxis
 from loopir.tensor.reductions import resolve_axes
 from loopir.tensor.tensor import Tensor, mean_type
 
-__all__ = ["expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
+__all__ = ["average", "expsum", "log_softmax", "logsumexp", "softmax", "std", "var", "welford"]
 
 
 def _merge_moments(left: Any, right: Any) -> Any:
@@ -91,7 +94,7 @@ def var(
         return cast(squares / _less(count.astype(e.dtype), correction), t)
     if passes != 2:
         raise ExprError(f"var takes one pass or two, not {passes}")
-    off = e - (average(e, axis, keepdims=True) if mean is None else mean)
+    off = e - (arithmetic_mean(e, axis, keepdims=True) if mean is None else mean)
     squares = total(off * off, axis, keepdims)
     count = 1
     over = range(e.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -102,6 +105,27 @@ def var(
 
 def _less(count: Tensor, correction: float) -> Tensor:
     return count - correction if correction else count
+
+
+def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """The mean over `axis` by `weights`, of the shape of `x` or a vector along `axis`: their products with it, over
+    their sum; also that sum if `returned`."""
+    e = as_expr(Tensor, x, None)
+    w = ones_like(e, mean_type(e.dtype)) if weights is None else as_expr(Tensor, weights, None)
+    if w.ndim != e.ndim:
+        if w.ndim != 1 or not isinstance(axis, int):
+            raise ExprError(f"average of {e.described()} by {w.described()}: weights of its shape, or along one axis")
+        d = axis_of("average", axis, e, e.ndim)
+        w = broadcast_to(w[(slice(None), *(None,) * (e.ndim - 1 - d))], e.shape)
+    t = mean_type(common_type((e, w)))
+    work = float32 if t.is_narrow else t
+    e, w = cast(e, work), cast(w, work)
+    if weights is None:
+        made = arithmetic_mean(e, axis, keepdims)
+    else:
+        made = total(e * w, axis, keepdims) / total(w, axis, keepdims)
+    made = cast(made, t)
+    return (made, cast(total(w, axis, keepdims), t)) if returned else made
 
 
 def std(x: Any, axis: Any = None, keepdims: bool = False, correction: float = 0, passes: int = 2) -> Tensor:

@@ -58,7 +58,7 @@ PRODUCTS: dict[str, tuple[Any, Any]] = {
     "cross": (lp.cross, np.cross), "cross along columns": (
         lambda a, b: lp.cross(a[0], b[0], axis=0), lambda a, b: np.cross(a[0], b[0], axis=0)),
     "cov": (lambda a, _: lp.cov(a[0]), lambda a, _: np.cov(a[0])),
-    "cov of columns": (lambda a, _: lp.cov(a[0], False, 0), lambda a, _: np.cov(a[0], rowvar=False, ddof=0)),
+    "cov of columns": (lambda a, _: lp.cov(a[0], rowvar=False, ddof=0), lambda a, _: np.cov(a[0].T, ddof=0)),
     "variance": (lambda a, _: lp.cov(a[0, 0]), lambda a, _: np.cov(a[0, 0])),
     "corrcoef": (lambda a, _: lp.corrcoef(a[0]), lambda a, _: np.corrcoef(a[0])),
 }  # fmt: skip

@@ -14,7 +14,7 @@ import schedules
 Both = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 OF_A_MATRIX: dict[str, Both] = {
     "norm": (lp.norm, np.linalg.norm),
-    "norm of rows": (lambda x: lp.norm(x, -1, keepdims=True), lambda a: np.linalg.norm(a, axis=-1, keepdims=True)),
+    "norm of rows": (lambda x: lp.norm(x, axis=-1, keepdims=True), lambda a: np.linalg.norm(a, axis=-1, keepdims=True)),
     "count_nonzero": (lambda x: lp.count_nonzero(x, 0), lambda a: np.count_nonzero(a, 0)),
     "log2": (lambda x: lp.log2(lp.abs(x)), lambda a: np.log2(np.abs(a))),
     "log10": (lambda x: lp.log10(lp.abs(x)), lambda a: np.log10(np.abs(a))),
@@ -104,11 +104,10 @@ def test_a_median_of_a_size_known_at_the_call() -> None:
 x = lp.placeholder((4, 3), "float32", name="x")
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: lp.bincount(x, 4), r"bincount of x float32\[4, 3\]; it counts integers along one dimension"),
-    (lambda: lp.quantile(x, 2.0), "a share is from 0 to 1"),
+    (lambda: lp.quantile(x, 2.0), "a share is a number from 0 to 1"),
     (lambda: lp.quantile(lp.placeholder((lp.symbol("n"),), name="y"), 0.2, 0), "lp.median takes any size"),
     (lambda: lp.searchsorted(x, x), "it is of one dimension, 'left' or 'right'"),
     (lambda: lp.convolve(x, x), "two vectors, the second of a known length"),
-    (lambda: lp.kron(x[0], x), "it takes two matrices"),
     (lambda: lp.linspace(0, 1, 0), "it takes one at least"),
     (lambda: lp.cholesky(x), r"call of cholesky: A is x float32\[4, 3\]"),
     (lambda: lp.take_along_axis(x, lp.arange(3), 0), "but for axis 0, the sizes differ"),
