@@ -15,6 +15,7 @@ from loopir.ir.layout.layouts import reads_only
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import is_affine_visible, path_to, rebuild, replace
 from loopir.schedule.core.find import join_names
+from loopir.schedule.transform.split_range import without_unused_over
 
 N = TypeVar("N", bound=Node)
 
@@ -56,6 +57,8 @@ def expand_accesses(node: N, loop: str, buffers: Collection[Buffer]) -> N:
                 if not all(b.name in new for b in folded):
                     raise _one_index(n, loop)
                 return replace(n, at=(Var(loop), *at), over=tuple(v for v in over if v != loop))
+            case Reduce():  # its element may be read from one of them
+                return without_unused_over(n)
             case _:
                 return n
 

@@ -35,7 +35,6 @@ from loopir.ir.traverse.memo import peek_memo
 from loopir.ir.traverse.walk import (
     accessed_buffers,
     alloc_of,
-    free_vars,
     map_stmts,
     nests_declaring,
     nests_touching,
@@ -47,6 +46,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.facts import known_at, known_in
 from loopir.schedule.core.find import join_names
+from loopir.schedule.transform.split_range import without_unused_over
 
 N = TypeVar("N", bound=Node)
 
@@ -75,9 +75,7 @@ def _rebased_fold(n: Reduce, new: Mapping[str, Buffer], at: tuple[Index, ...]) -
         reason = f"{n.label} folds into {join_names(b.name for b in n.buffers)} at one element, so they have one shape"
         others = join_names(b.name for b in n.buffers if b.name in new)
         raise ScheduleError(reason, suggestion=f"keep {others} as it is")
-    variables = frozenset[str]().union(*map(free_vars, at))  # the place in a ring depends on its loop
-    over = n.over if n.init is not None else tuple(v for v in n.over if v not in variables)
-    return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at, over=over)
+    return replace(n, buffers=tuple(new[b.name] for b in n.buffers), at=at)
 
 
 def rebase_accesses(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Index, ...]], tuple[Index, ...]]) -> N:
@@ -112,8 +110,9 @@ def rebase_accesses(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Inde
         n = rebuild(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
             return replace(n, buffer=new[n.buffer.name], at=at(n.at))
-        if isinstance(n, Reduce) and any(b.name in new for b in n.buffers):
-            return _rebased_fold(n, new, at(n.at))
+        if isinstance(n, Reduce):  # the place in a ring, of what it folds into or asks for its element, tells the loop
+            folds = any(b.name in new for b in n.buffers)
+            return without_unused_over(_rebased_fold(n, new, at(n.at)) if folds else n)
         return n
 
     return visit(node)

@@ -95,14 +95,13 @@ def _starts_over(s: Stmt, name: str) -> TypeGuard[Reduce]:
 
 def drop_unused_over(body: Body) -> Body:
     """`body` with no fold over a loop that its element speaks of."""
+    return rewrite(body, lambda s: without_unused_over(s) if isinstance(s, Reduce) else None)
 
-    def visit(s: Stmt) -> Stmt | None:
-        if not isinstance(s, Reduce) or s.init is not None:
-            return None
-        spoken = {v for x in s.at for v in free_vars(x)}
-        return replace(s, over=tuple(v for v in s.over if v not in spoken)) if spoken & set(s.over) else None
 
-    return rewrite(body, visit)
+def without_unused_over(s: Reduce) -> Reduce:
+    """`s` over those of its loops alone that its element does not speak of; as it is if it starts outside of them."""
+    spoken = frozenset[str]().union(*map(free_vars, s.at)).intersection(s.over)
+    return replace(s, over=tuple(v for v in s.over if v not in spoken)) if spoken and s.init is None else s
 
 
 def with_values(stmt: Store | Reduce, new: Mapping[Value, Value]) -> Store | Reduce:

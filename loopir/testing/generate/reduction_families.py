@@ -36,4 +36,20 @@ def factored(d: Draws) -> str:
     )
 
 
-ALL = (factored,)
+def scattered(d: Draws) -> str:
+    """Folds into an element whose number is read from memory: of the iteration that folds, or of all of them."""
+    (decl, n), t, w = d.size("n"), d.type(), d.number(1, 3)
+    own, loops = d.chance(), d.pick("j", "", "j")
+    filled = f"L[{d.pick('i + k', 'k', 'i')}]" if own else "L[k]"
+    at, fold = f"S[{d.pick('T', 'T', 'L')}[{d.number(0, w - 1)}] % 4]", d.pick("sum", "max", "prod")
+    over = "(i, j)" if loops else "i"
+    fill = [f'with alloc("int32[{w}]") as T:', f"    for k in range({w}):", f"        T[k] = {filled}"]
+    inner = [f"for j in range({d.number(1, 3)}):"] if loops else []
+    inner.append(f"{'    ' * len(inner)}{at} = {fold}({d.value('A[i]', t=t)}, over={over})")
+    nest = [f"for i in range({n}):", *("    " + x for x in ([*fill, *("    " + y for y in inner)] if own else inner))]
+    body = nest if own else [*fill, *("    " + x for x in nest)]
+    head = f'def scattered({decl}A: "{t}[{n}]", L: "int32[{n} + 3]", S: "inout {t}[4]"):'
+    return lines(head, *("    " + x for x in body))
+
+
+ALL = (factored, scattered)

@@ -32,6 +32,7 @@ from loopir.ir.grammar import (
     Mod,
     Node,
     Op,
+    Reduce,
     Stmt,
     Store,
     Value,
@@ -66,6 +67,7 @@ from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.legality.effects import reads
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
+from loopir.schedule.transform.split_range import without_unused_over
 
 N = TypeVar("N", bound=Node)
 
@@ -444,6 +446,8 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
         if isinstance(n, Stmt) and name not in accessed_buffers(n):
             return n
         n = rebuild(n, visit)
+        if isinstance(n, Reduce):  # its element may have been read
+            return without_unused_over(n)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer.name == name else n
 
     return visit(node)
