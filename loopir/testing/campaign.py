@@ -366,7 +366,8 @@ FOLDS = {"factor_out": 2, "rolling_update": 6}
 """Primitives for sums after others, and how many twelfths of their programs are chains of these."""
 FORMS = {
     "factor_out": ("factored",),
-    "reverse_compute_at": ("stencils", "dead", "pointwise", "leaving", "eights", "tails", "copied"),
+    "reverse_compute_at": ("stencils", "dead", "pointwise", "leaving", "eights", "tails", "copied", "sheared"),
+    "reverse_compute_inline": ("pointwise", "copied", "tails", "sheared"),
 }
 """Primitives that some families of programs are mostly for."""
 MOST_JUDGED = 10_000

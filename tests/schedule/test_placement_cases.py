@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given, settings, strategies as st
 from meaning import assert_same
 from stages import programs
 
@@ -20,6 +20,9 @@ from loopir.schedule.primitives.placement import reverse_compute_at
 from loopir.schedule.transform.placement import find_move
 from loopir.schedule.transform.sliding import covers, in_order, nest_carries
 from loopir.testing.generate import nests
+from loopir.testing.generate.candidate_steps import candidate_steps
+from loopir.testing.generate.families import forms
+from loopir.testing.legality import verdict
 
 GRID = [{"n": n, "m": m} for n, m in ((0, 0), (1, 1), (2, 3), (5, 4), (6, 1))]
 
@@ -129,6 +132,15 @@ with alloc("float32[9]") as T:
 """,
     ("reverse_compute_at", "U", "i", "no iteration of 'i' would compute U"): CHAIN.replace("range(9)", "range(5)", 1),
     ("reverse_compute_at", "B", "i", "B reads nothing that 'i' writes"): CHAIN,
+    ("reverse_compute_at", "B", "x", "in 'x', where B starts would depend on k, which it folds over"): """
+for k in range(3):
+    with alloc("float32[6]") as T:
+        for x in range(8):
+            if k <= x and x < k + 6:
+                T[x - k] = A[x]
+        for y in range(6):
+            B[0] = max(T[y], over=k, init=0.0)
+""",
 }
 
 
@@ -147,6 +159,19 @@ def test_an_epilogue_needs_all_that_is_folded() -> None:
 
 
 # ---------------------------------------------------------------- what must not be refused
+
+
+@settings(max_examples=30, deadline=None)
+@given(forms(("sheared",)), st.data())
+def test_a_fold_that_starts_outside_moves_with_its_start_or_stays(func: lp.Func, data: st.DataObject) -> None:
+    listed = [
+        step
+        for name in ("reverse_compute_at", "reverse_compute_inline", "compute_at", "compute_inline", "compute_root")
+        for step in candidate_steps(func, name)
+    ]
+    step = data.draw(st.sampled_from(listed))
+    found, told = verdict(func, step)
+    assert found not in ("accepted, illegal", "crash"), f"{step}\n{told}"
 
 
 def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: tuple[Any, ...]) -> bool:

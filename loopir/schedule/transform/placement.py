@@ -44,6 +44,7 @@ from loopir.ir.traverse.walk import (
     StmtPath,
     accessed_buffers,
     bodies,
+    free_vars,
     leaf_paths,
     leaf_paths_in,
     loops,
@@ -417,6 +418,15 @@ def runs_every_instance(move: Move, after: MovedNest, *, starts: bool) -> bool:
     return is_covered(move.func, s, t, at | guarded, came)
 
 
+def _require_outside_its_folds(move: Move, now: Statement, at: Sequence[Index]) -> None:
+    """Refuse if the statement `now`, the start of a fold maybe, is placed `at` iterations of loops not around it."""
+    folded = sorted({v for ix in at for v in free_vars(ix)}.difference(now.dims, move.func.sizes))
+    if folded:
+        label = move.stmt.label
+        reason = f"in {move.loop.var!r}, where {label} starts would depend on {join_names(folded)}"
+        raise move.refuse(f"{reason}, which it folds over", f"keep {label} where it is")
+
+
 def require_each_once(move: Move, after: MovedNest, instead: str = "an outer loop") -> None:
     """Refuse unless every instance of the stage runs in exactly one iteration, and a reduction starts as it did."""
     label = move.stmt.label
@@ -428,6 +438,8 @@ def require_each_once(move: Move, after: MovedNest, instead: str = "an outer loo
         now = [*came.values()]
         s, t = (first_statement(f, label, starts=starts) for f in (move.func, after.gap))
         sure = runs_every_instance(move, after, starts=starts)
+        if t is not None:
+            _require_outside_its_folds(move, t, now)
         lost = None if sure else find_missing(Values(move.func, s, old), Values(after.gap, t, now), move.shared_loops)
         if lost is not None:
             at = ", ".join(f"{v}={x}" for v, x in zip(own, lost.values, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopir.testing.generate.draws import Draws, lines
+from loopir.testing.generate.draws import Draws, lines, zero
 
 
 def factored(d: Draws) -> str:
@@ -52,4 +52,23 @@ def scattered(d: Draws) -> str:
     return lines(head, *("    " + x for x in body))
 
 
-ALL = (factored, scattered)
+def sheared(d: Draws) -> str:
+    """A row for each iteration, copied by a loop that runs ahead with it, and folded from a start outside, mostly."""
+    (decl, n), t, w, c = d.size("n"), d.type(), d.number(1, 4), d.number(0, 2)
+    by = f"{c} * k" if c > 1 else "k" if c else "0"
+    over, at = d.pick(("k", "0"), ("(k, y)", "0"), ("k", "y"), ("y", "k"))
+    start = d.pick(f", init={zero(t)}", f", init={zero(t)}", "")
+    room = f"{n} + 4"
+    return lines(
+        f'def sheared({decl}A: "{t}[{n}, {w}]", B: "{t}[{w}]", S: "inout {t}[{room}]"):',
+        f"    for k in range({n}):",
+        f'        with alloc("{t}[{w}]") as T:',
+        f"            for x in range({n} * {c} + {w}):",
+        f"                if {by} <= x and x < {by} + {w}:",
+        f"                    T[x - {by}] = {d.value(f'A[k, x - {by}]', t=t)}",
+        f"            for y in range({w}):",
+        f"                S[{at}] = {d.pick('sum', 'max', 'prod')}({d.value('T[y]', 'B[y]', t=t)}, over={over}{start})",
+    )
+
+
+ALL = (factored, scattered, sheared)
