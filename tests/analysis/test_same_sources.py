@@ -12,6 +12,10 @@ from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dataflow.same_sources import same_sources
 from loopir.analysis.dataflow.value_flow import Flow, Unanalyzable
 from loopir.analysis.presburger.solver import ALGEBRA, question
+from loopir.errors import ScheduleError
+from loopir.testing.generate.candidate_steps import candidate_steps
+from loopir.testing.generate.families import forms
+from loopir.testing.legality import verdict
 from loopir.testing.oracles.brute_force import first_violation, small_sizes
 
 PROGRAM = """
@@ -114,3 +118,31 @@ def test_subscripts_that_read_more_are_others() -> None:
     """
     assert not same(lp.parse(text), lp.parse(text.replace("T[j] % 4", "(T[j] + T[0]) % 4")))
     assert not same_values(lp.parse(text), lp.parse(text.replace("T[j] % 4", "(T[j] + T[0]) % 4")))
+
+
+NUMBERS = """
+def f(n: "size", Y: "out float32[n]"):
+    with alloc("float32[6]") as T:
+        for i in range(n):
+            for j in range(6):
+                T[j] = prod(1.0 * 1.0, over=i, init=-2.5)
+        for r in range(n):
+            Y[r] = T[1]
+"""
+
+
+def test_folds_of_the_identity_are_folds() -> None:
+    """T[5] would go into the place of T[1], and both folds with it: the same number, of other writes."""
+    with pytest.raises(ScheduleError, match=r"T\[4\] would lie where T\[0\] lies"):
+        lp.Schedule(lp.parse(NUMBERS)).fold_storage("T", 0, 4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    forms(("constant_folds",)), st.sampled_from(["fold_storage", "distribute", "vectorize", "cache_write"]), st.data()
+)
+def test_steps_that_compare_values_keep_the_writes(func: lp.Func, name: str, data: st.DataObject) -> None:
+    if listed := candidate_steps(func, name):
+        step = data.draw(st.sampled_from(listed))
+        found, told = verdict(func, step)
+        assert found not in ("accepted, illegal", "crash"), f"{step}\\n{told}"

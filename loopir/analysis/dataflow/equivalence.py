@@ -130,8 +130,9 @@ def validate(before: Func, after: Func) -> Validation:
 def same_values(before: Func, after: Func) -> bool:
     """Whether every output of `after` is shown to be what it is of `before`, for a step that only moves what is done.
 
-    What is stored has to be made by the same operations in the same order; folds come in any order, as they do in the
-    rules of the steps. Loops whose iterations may run at once are not looked into: then nothing is shown.
+    What is stored has to be made by the same operations in the same order; folds, those of the identity too, come in
+    any order, as they do in the rules of the steps. Loops whose iterations may run at once are not looked into: then
+    nothing is shown.
     """
     if any(x.kind not in IN_ORDER for f in (before, after) for x in loops(f.body)):
         return False
@@ -213,8 +214,8 @@ class _Proof:
     one: Flow
     other: Flow
     regrouping: bool = True
-    """Whether a value that a statement makes of its own last one may be told as a fold, whose parts come in any order.
-    """
+    """Whether a value that a statement makes of its own last one may be told as a fold, whose parts come in any order,
+    and folds of the identity as none."""
     assumed: dict[tuple[object, ...], isl.Map] = field(default_factory=dict[tuple[object, ...], isl.Map])
     grown: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     flattening: list[Site] = field(default_factory=list[Site])
@@ -384,6 +385,8 @@ class _Proof:
         try:
             chosen = self.matched(label, pairs, counted_once(left), counted_once(right))
         except (Unanalyzable, NotEqual):  # but those that fold nothing in
+            if not self.regrouping:
+                raise
             left, right = telling(self.one, monoid, left), telling(self.other, monoid, right)
             chosen = self.matched(label, pairs, counted_once(left), counted_once(right))
         for x, y, m in chosen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopir.testing.generate.draws import Draws, lines, zero
+from loopir.testing.generate.draws import Draws, lines, loop_order, zero
 
 
 def factored(d: Draws) -> str:
@@ -71,4 +71,23 @@ def sheared(d: Draws) -> str:
     )
 
 
-ALL = (factored, scattered, sheared)
+def constant_folds(d: Draws) -> str:
+    """Rows that numbers are folded into, of which some leave what is there; a few elements are read afterwards."""
+    (decl, n), t, w = d.size("n"), d.type(), d.number(1, 6)
+    point = ".0" if t.startswith("float") else ""
+    idle = {"prod": f"1{point} * 1{point}", "sum": f"0{point}", "max": "-inf" if point else "0"}
+    monoid = d.pick(*idle)
+    value = d.pick(idle[monoid], idle[monoid], f"2{point}", f"A[0] * 0{point} + 1{point}")
+    order, depth = loop_order(d, {"i": n, "j": str(w)}, 2)
+    read = d.pick(f"T[{d.number(0, w - 1)}]", f"T[r % {w}]", f"T[{d.number(0, w - 1)}] + T[0]")
+    return lines(
+        f'def constant_folds({decl}A: "{t}[1]", Y: "out {t}[{n}]"):',
+        f'    with alloc("{t}[{w}]") as T:',
+        order,
+        f"{'    ' * depth}T[j] = {monoid}({value}, over=i, init={d.number(0, 3)}{point})",
+        f"        for r in range({n}):",
+        f"            Y[r] = {read}",
+    )
+
+
+ALL = (factored, scattered, sheared, constant_folds)
