@@ -8,6 +8,9 @@ from hypothesis import given, settings, strategies as st
 from meaning import assert_same
 
 import loopir as lp
+from loopir.schedule.core.trace import Step
+from loopir.testing.generate.chains import partial_folds
+from loopir.testing.legality import verdict
 
 PARTS = """
 def f(A: "float32[3, 8]", V: "float32[8]", T: "out float32[3]", R: "out float32[3]"):
@@ -51,6 +54,17 @@ def test_parts_are_corrected(name: str, size: int) -> None:
         np.testing.assert_allclose(y, x, rtol=2e-5, atol=1e-6)
     if "masked" not in name:
         assert_same(s.func, t.func, {})
+
+
+@settings(max_examples=30, deadline=None)
+@given(partial_folds(), st.data())
+def test_several_stages_use_the_parts_of_one_fold(func: lp.Func, data: st.DataObject) -> None:
+    """In any order of the stages: what one of them has made of the parts is not there before it."""
+    s = lp.Schedule(func)
+    for stage in data.draw(st.permutations(sorted({"T", "U"}.intersection(s.stages)))):
+        found, told = verdict(s.func, Step("use_partials", (stage, "M"), ()))
+        assert found not in ("accepted, illegal", "crash"), told
+        s = s.use_partials(stage, "M") if found == "accepted" else s
 
 
 def test_scores_of_a_thousand_overflow_nothing() -> None:

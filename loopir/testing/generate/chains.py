@@ -72,12 +72,15 @@ PARTIALS = (
 
 @st.composite
 def partial_folds(draw: st.DrawFn) -> Func:
-    """A statistic M of each row of A, and a fold T of terms with it, both made of partial results of as many parts."""
+    """A statistic M of each row of A, and one or two folds of terms with it, all made of partial results of as many
+    parts; the second of them, U, may have used those of M already."""
     rows, n, size = draw(st.integers(1, 3)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
     fold, of, start, then, term, first = draw(st.sampled_from(PARTIALS))
     guard = draw(st.sampled_from(("", "", "", f"if k < {n - 1}: ")))
+    more = draw(st.integers(0, 2)) == 2
+    seen = "".join(f', {x}: "out float32[{rows}]"' for x in ("MTU" if more else "MT"))
     out = [
-        f'def chain(A: "float32[{rows}, {n}]", V: "float32[{n}]", M: "out float32[{rows}]", T: "out float32[{rows}]"):',
+        f'def chain(A: "float32[{rows}, {n}]", V: "float32[{n}]"{seen}):',
         f"    for i in range({rows}):",
         f"        for j in range({n}):",
         f"            M[i] = {fold}({of}, over=j, init={start})",
@@ -86,9 +89,14 @@ def partial_folds(draw: st.DrawFn) -> Func:
         f"            {guard and guard.strip()}",
         f"            {'    ' if guard else ''}T[i_1] = {then}({term}, over=k, init={first})",
     ]
+    if more:
+        again = term.replace("i_1", "i_2").replace("k]", "h]")
+        out += [f"    for i_2 in range({rows}):", f"        for h in range({n}):"]
+        out += [f"            U[i_2] = {then}({again.replace('k < 3', 'h < 3')}, over=h, init={first})"]
     s = Schedule(parse("\n".join(line for line in out if line.strip()) + "\n"))
-    for stage, row, loop in (("M", "i", "j"), ("T", "i_1", "k")):
+    for stage, row, loop in (("M", "i", "j"), ("T", "i_1", "k"), ("U", "i_2", "h"))[: 2 + more]:
         s = s.split(loop, size, tail="guard", names=(f"{loop}o", f"{loop}i"))
         s = s.reorder(f"{loop}o", row, f"{loop}i") if draw(st.integers(0, 7)) else s
         s = s.rfactor(stage, f"{loop}o")
-    return s.func
+    used = more and draw(st.booleans()) and s.why("use_partials", "U", "M") is None
+    return s.use_partials("U", "M").func if used else s.func

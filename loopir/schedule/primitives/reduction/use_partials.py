@@ -7,6 +7,7 @@ from typing import cast
 
 from loopir.analysis.dataflow.correction import Correction, NoCorrection, correction
 from loopir.analysis.dataflow.correction_symbolic import propose
+from loopir.analysis.dataflow.coverage import fills
 from loopir.analysis.dataflow.definitions import nodes_of
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
@@ -111,7 +112,7 @@ def use_partials(func: Func, stage: str, fold: str) -> Func:
     mine, other = _Parts.of(func, stage), _Parts.of(func, fold)
     found = _correction(mine, other)
     names = UsedNames.of(func)
-    stand_in = _StandIn.of(func, other, names)
+    stand_in = _StandIn.of(func, other, mine, names)
     _require_nothing_is_neutral(mine, other, stand_in)
 
     def partial(n: Node, part: Index) -> Node:
@@ -229,7 +230,7 @@ def _made_in_parts(func: Func, stage: str, s: Reduce, name: str) -> StmtPath:
 def _require_own_nests(func: Func, mine: _Parts, other: _Parts) -> None:
     """Refuse unless each of the four statements stands in a nest of its own, what is read before what reads it, and
     nothing else reads or writes what changes."""
-    nest_of = {id(p.stmt): t.nth for t in top_level_nests(func) for p in t.places}
+    nest_of = _nests_by_statement(func)
     order = [nest_of[id(x)] for x in (other.partial, other.whole, mine.partial, mine.whole)]
     if order != sorted({*order}):
         raise ScheduleError(
@@ -287,7 +288,7 @@ class _StandIn:
         return self.parts.load(at, part, self.buffer)
 
     @staticmethod
-    def of(func: Func, parts: _Parts, names: UsedNames) -> _StandIn:
+    def of(func: Func, parts: _Parts, mine: _Parts, names: UsedNames) -> _StandIn:
         s = parts.partial
         (b,) = s.buffers
         if s.monoid.name not in EXTREMES:
@@ -299,13 +300,29 @@ class _StandIn:
             return Select(ValueToCond(Op(REGISTRY["eq"], (load, nothing))), Const(0.0, b.dtype), load)
 
         for p in leaf_paths_of(func):
-            if isinstance(p.stmt, Store) and p.stmt.value == value(p.stmt.at) and len(p.loops) == len(b.shape):
-                return _StandIn(parts, p.stmt.buffer, nothing, ())  # of another stage
+            made = p.stmt
+            if isinstance(made, Store) and made.value == value(made.at) and _is_there_before(func, p, s, mine):
+                return _StandIn(parts, made.buffer, nothing, ())  # of another stage
         new = replace(b, name=names.name(f"{b.name}_finite"), layout=None)
         loops = [next(x for x in parts.partial_place.loops if Var(x.var) == v) for v in s.at]
         own = [replace(x, var=names.name(x.var), kind="serial", body=()) for x in loops]
         at = tuple(Var(x.var) for x in own)
         return _StandIn(parts, new, nothing, nested(own, (Store(names.label(new.name), new, at, value(at)),)))
+
+
+def _is_there_before(func: Func, place: StmtPath, source: Stmt, mine: _Parts) -> bool:
+    """Whether the store at `place` alone fills a buffer, after `source` and before `mine`, which may read it."""
+    (b,) = place.stmt.buffers
+    around = [{x.buffer.name for x in p.around if isinstance(x, Alloc)} for p in (mine.partial_place, mine.whole_place)]
+    nest_of = _nests_by_statement(func)
+    order = [nest_of[id(x)] for x in (source, place.stmt, mine.partial)]
+    sole = sum(b.name in stored_buffers(p.stmt) for p in leaf_paths_of(func)) == 1
+    return sole and order == sorted({*order}) and fills(place, b) and all(b.name in names for names in around)
+
+
+def _nests_by_statement(func: Func) -> dict[int, int]:
+    """By the id of each statement, which of the nests one after the other it stands in."""
+    return {id(p.stmt): t.nth for t in top_level_nests(func) for p in t.places}
 
 
 def _require_nothing_is_neutral(mine: _Parts, other: _Parts, stand_in: _StandIn) -> None:
