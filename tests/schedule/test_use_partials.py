@@ -63,7 +63,7 @@ def test_several_stages_use_the_parts_of_one_fold(func: lp.Func, data: st.DataOb
     s = lp.Schedule(func)
     for stage in data.draw(st.permutations(sorted({"T", "U"}.intersection(s.stages)))):
         found, told = verdict(s.func, Step("use_partials", (stage, "M"), ()))
-        assert found not in ("accepted, illegal", "crash"), told
+        assert found not in ("accepted, illegal", "refused, legal", "crash"), told
         s = s.use_partials(stage, "M") if found == "accepted" else s
 
 

@@ -96,7 +96,8 @@ def partial_folds(draw: st.DrawFn) -> Func:
     s = Schedule(parse("\n".join(line for line in out if line.strip()) + "\n"))
     for stage, row, loop in (("M", "i", "j"), ("T", "i_1", "k"), ("U", "i_2", "h"))[: 2 + more]:
         s = s.split(loop, size, tail="guard", names=(f"{loop}o", f"{loop}i"))
-        s = s.reorder(f"{loop}o", row, f"{loop}i") if draw(st.integers(0, 7)) else s
+        by_parts = draw(st.integers(0, 7)) if stage == "M" else draw(st.integers(0, 1))  # else the rows are outside
+        s = s.reorder(f"{loop}o", row, f"{loop}i") if by_parts else s
         s = s.rfactor(stage, f"{loop}o")
     used = more and draw(st.booleans()) and s.why("use_partials", "U", "M") is None
     return s.use_partials("U", "M").func if used else s.func

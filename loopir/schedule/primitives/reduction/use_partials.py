@@ -18,6 +18,7 @@ from loopir.ir.grammar import (
     Index,
     Int,
     Load,
+    Loop,
     Node,
     Op,
     Reduce,
@@ -181,6 +182,20 @@ class _Parts:
         """The number of parts."""
         return next(x.extent for x in self.partial_place.loops if Var(x.var) == self.part)
 
+    @property
+    def shared(self) -> tuple[Loop, ...]:
+        """The loops around both folds."""
+        return tuple(x for x in self.partial_place.loops if any(x is y for y in self.whole_place.loops))
+
+    @property
+    def in_one_iteration(self) -> bool:
+        """Whether the partial results are memory of an iteration of the loops around both folds, made there first."""
+        around, (name,) = self.partial_place.around, stored_buffers(self.partial)
+        inside = next((around[n:] for n, x in enumerate(around) if isinstance(x, Alloc) and x.buffer.name == name), ())
+        own = bool(inside) and any(inside[0] is x for x in self.whole_place.around)
+        first = self.partial_place.path < self.whole_place.path
+        return own and first and bool(self.shared) and not any(x is y for x in self.shared for y in inside)
+
     def load(self, at: tuple[Index, ...], part: Index, buffer: Buffer | None = None) -> Load:
         """The partial result of `part` for the element `at` of the whole one; from a `buffer` like that, if given."""
         (load,) = self.whole.values
@@ -228,11 +243,11 @@ def _made_in_parts(func: Func, stage: str, s: Reduce, name: str) -> StmtPath:
 
 
 def _require_own_nests(func: Func, mine: _Parts, other: _Parts) -> None:
-    """Refuse unless each of the four statements stands in a nest of its own, what is read before what reads it, and
-    nothing else reads or writes what changes."""
+    """Refuse unless what is read is there before what reads it: in nests one after the other, or the last two in one
+    iteration, whose memory they share; and nothing else reads or writes what changes."""
     nest_of = _nests_by_statement(func)
-    order = [nest_of[id(x)] for x in (other.partial, other.whole, mine.partial, mine.whole)]
-    if order != sorted({*order}):
+    one, two, three, four = (nest_of[id(x)] for x in (other.partial, other.whole, mine.partial, mine.whole))
+    if not (one < two < three and (three < four or (three == four and mine.in_one_iteration))):
         raise ScheduleError(
             f"{mine.whole.label} and {other.whole.label} are not made of their partial results one after the other",
             suggestion="rfactor both, before nests are fused",
@@ -265,7 +280,8 @@ def _correction(mine: _Parts, other: _Parts) -> Correction:
             f"{name} reads nothing of {join_names(sorted(moving))}", suggestion="the fold that its terms read"
         )
     indices = {x for n in nodes_of(found.atoms) if isinstance(n, Load) for ix in n.at for x in free_vars(ix)}
-    if bad := sorted(indices & {*mine.partial.over}):
+    own = {x.var for x in mine.partial_place.loops if x not in mine.shared}
+    if bad := sorted(indices & own.difference(*map(free_vars, mine.partial.at))):
         raise ScheduleError(
             f"{name} needs another element of {join_names(sorted(moving))} for each {join_names(bad)}",
             suggestion="a fold whose terms all read one",
