@@ -138,6 +138,16 @@ def f(A: "float32[16]", X: "inout float32[16]", Y: "inout float32[4]"):
 """,
         Step("vectorize", ("i",), ()),
     ),
+    "a loop backwards over memory that each iteration fills first": (
+        """
+def f(n: "size", A: "float32[n]", Y: "out float32[n]"):
+    with alloc("float32[1]") as T:
+        for i in range(n):
+            T[0] = A[i]
+            Y[i] = T[0] * 2.0
+""",
+        Step("reverse", ("i",), ()),
+    ),
     "a copy out over what is written again": (
         """
 def f(A: "float32[16]", X: "float32[16]", Y: "inout float32[16]"):
@@ -237,7 +247,7 @@ def test_compute_root_of_a_value_that_nobody_reads() -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @drawn(guarded(), st.data())
 def test_no_output_changes_where_much_is_overwritten(func: lp.Func, data: st.DataObject) -> None:
-    for name in ("distribute", "compute_root", "cache_write", "vectorize", "fold_storage"):
+    for name in ("distribute", "compute_root", "cache_write", "vectorize", "fold_storage", "reverse"):
         args, kwargs = data.draw(arguments_of(PRIMITIVES[name], func))
         step = Step(name, args, tuple(kwargs.items()))
         found, told = verdict(func, step)
