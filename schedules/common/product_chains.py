@@ -15,8 +15,8 @@ from typing import Any, Literal
 import loopir as lp
 
 from .contraction import Contraction, contraction, operands_read
-from .nest_queries import if_legal, reads_of, result_of
-from .operands import computed
+from .nest_queries import if_legal, legal, reads_of, result_of
+from .operands import NARROW, computed
 
 Tail = Literal["exact", "guard"]
 """Of splits whose parts are whole, or are cut by guards."""
@@ -165,6 +165,25 @@ def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
     for stage in c.after:
         s = if_legal(s, "compute_once", scores, stage)
     return s, chain(s) or c
+
+
+def with_narrow_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
+    """`s` with a stage for what its folds make of each element of the first product in 16 bits, if they round it so
+    first, and there is none: it is rounded once for all of them."""
+    if c.before:
+        return s, c
+    for kind in NARROW:
+        t = legal(s, _scores_of, c, kind)
+        if t is not None:
+            return t, chain(t) or c
+    return s, c
+
+
+def _scores_of(s: lp.Schedule, c: Chain, kind: str) -> lp.Schedule:
+    s, scores = s.reindex(c.fold, result_of(s, c.first.stage), dtype=kind).with_stage
+    for stage in c.after:
+        s = if_legal(s, "compute_once", scores, stage)
+    return s
 
 
 def blocked(

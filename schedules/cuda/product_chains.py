@@ -15,6 +15,7 @@ import loopir as lp
 
 from ..common.contraction import Contraction, copied_operand
 from ..common.nest_queries import argument_names, batched, extent, if_legal, is_guarded, legal
+from ..common.operands import NARROW
 from ..common.product_chains import (
     Chain,
     Tail,
@@ -22,6 +23,7 @@ from ..common.product_chains import (
     blocked,
     float_of_16_bits,
     require_chain,
+    with_narrow_scores,
     with_scores,
 )
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups, copy_by_threads
@@ -58,6 +60,7 @@ def product_chain(
     default, where what is made of the scores takes longer than the products, as predicted."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
+    s, c = with_narrow_scores(s, c)
     rows = rows or _rows(s, c)
     made_of = partial(backwards_if_legal, _in_blocks, s, c, unit, rows)
     own = None if keys is not None else _keys_of_rows(s, c, rows)
@@ -78,11 +81,13 @@ def registers(groups: int) -> tuple[int, int]:
 
 
 def in_few_operations(s: lp.Schedule, c: Chain) -> lp.Schedule:
-    """Functions of scores to 16 bits, where that is enough; and their scale left to those."""
+    """Functions of scores to 16 bits, where that is enough; and their scale left to those, unless scores have 16 bits:
+    it is rounded then, once for all who read them."""
     for stage in (*c.before, c.fold, *c.after):
         s = if_legal(s, "narrow_functions", stage)
     for stage in (*c.before, c.fold):
-        s = if_legal(s, "defer_scale", stage)
+        if all(t.dtype.name not in NARROW for t in s.accesses(stage) if t.write):
+            s = if_legal(s, "defer_scale", stage)
     return s
 
 
@@ -131,7 +136,7 @@ def in_one_loop(
     s = _without_guards(s, c, tiles, block, outer) if cut else if_legal(s, "pad", c.first.stage)
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
-    for stage in s.stages if any(x.name == "defer_scale" for x in s.trace) else ():
+    for stage in s.stages:
         s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
     return s, c, tiles, block, outer, batch
 

@@ -42,6 +42,7 @@ sub = Intrinsic(
 mul = Intrinsic(
     "mul", 2, NUMBER, np.multiply, infix="*", commutes=True,
     cuda=_wrapping("*"), llvm={"float": "fmul", "int": "mul", "uint": "mul"},
+    pairs={"bfloat16": "mul_bf16x2", "float16": "mul_f16x2"},
 )  # fmt: skip
 div = Intrinsic("div", 2, FLOAT, np.divide, infix="/", cuda={"float": "({0} / {1})"}, llvm={"float": "fdiv"}, work=9)
 neg = Intrinsic(

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from loopir.arith.poly import coefficient, const_of, expand_index, to_index
 from loopir.ir.grammar import (
     Alloc,
     Body,
     Buffer,
     Func,
+    Index,
     InstrCall,
     Int,
     Kernel,
@@ -30,7 +32,9 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import Instruction, find_instruction
 from loopir.ir.traverse.walk import (
+    free_vars,
     leaf_paths,
+    loaded_buffers,
     map_body,
     map_stmts,
     rebuild,
@@ -71,11 +75,26 @@ class _Lanes:
         self.rooms: list[Buffer] = []
 
     def rewritten(self, s: Store) -> Body:
-        last = replace(s, value=cast(Value, self.visit(s.value)))
-        body: Body = (*self.before, replace(self.loop, body=(last,)))
+        value = cast(Value, self.visit(s.value))
+        begin = self.pairs_from(s) if value != s.value else None
+        if begin is not None and isinstance(value, Load) and value.buffer in self.made.values():
+            body = tuple(_stored_in_pairs(x, value.buffer, s.buffer, begin) for x in self.before)
+            self.rooms.remove(value.buffer)
+        else:
+            body = (*self.before, replace(self.loop, body=(replace(s, value=value),)))
         for b in reversed(self.rooms):
             body = (Alloc(b, body),)
         return body
+
+    def pairs_from(self, s: Store) -> Index | None:
+        """Where in registers the lanes of `s` are stored, if that is in pairs, and none of these is read."""
+        if s.buffer.scope != "local" or len(s.at) != 1 or s.buffer.name in loaded_buffers(s.value):
+            return None
+        split = coefficient(expand_index(s.at[0]), Var(self.loop.var))
+        if split is None or const_of(split[0]) != 1 or any(n % 2 for n in split[1].values()):
+            return None
+        begin = to_index(split[1])
+        return None if self.loop.var in free_vars(begin) else begin
 
     def visit(self, n: Node) -> Node:
         """`n` of what instructions give. An arm of a Select may be out of bounds, and stays as it is."""
@@ -111,3 +130,11 @@ class _Lanes:
 
     def name(self, hint: str) -> str:
         return take_name(hint, self.taken)
+
+
+def _stored_in_pairs(s: Stmt, room: Buffer, to: Buffer, begin: Index) -> Stmt:
+    """`s`, which may give lanes of `room`, with lanes of `to` in their place, the first one at `begin`."""
+    if not isinstance(s, InstrCall) or s.operands[-1].buffer != room:
+        return s
+    *given, out = s.operands
+    return replace(s, operands=(*given, Load(to, (begin + out.at[0],))))
