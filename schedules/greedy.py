@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from .nest_groups import Ids, Partition
 from .plan import Decision, Group
+from .rules import NOTHING_TO_WIN
 
 if TYPE_CHECKING:
     from .planner import Planner
@@ -269,7 +270,10 @@ class Greedy:
         if not p.may_price(a | b):
             self._refuse(kind, a, b, "not priced, as the work of planning is used up")
             return None
-        kernels = groups[a].kernels + groups[b].kernels if p.target == "cuda" else None
+        if p.target == "cuda":
+            kernels = groups[a].kernels + groups[b].kernels
+        else:  # fewer loops are not always faster; more products are where a rule says so
+            kernels = NOTHING_TO_WIN if all(map(self._has_product, (a, b))) else None
         before, g = groups[a].seconds + groups[b].seconds, p.price_below(a | b, kernels)
         if g is not None and g.seconds < before:
             return g
@@ -279,6 +283,9 @@ class Greedy:
             names, cost = (p.stages(a), p.stages(b)), (before * 1e6, g.seconds * 1e6)
             self.log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
         return None
+
+    def _has_product(self, g: Ids) -> bool:
+        return any(self.planner.found(frozenset((n,))).view.products for n in g)
 
     def _at_most(self, a: Ids, b: Ids) -> float:
         """Seconds that merging two groups may save: launches, and moving what both touch."""

@@ -25,7 +25,8 @@ Trace = tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ..
 
 @dataclass(frozen=True)
 class Group:
-    """Stages that are scheduled together: the rule that was cheapest (`how`), its steps, and its price."""
+    """Stages that are scheduled together: the rule that was cheapest (`how`), its steps, and its price, with the
+    launches on a GPU, and without the call from Python on a CPU."""
 
     stages: tuple[str, ...]
     how: str

@@ -390,13 +390,25 @@ def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
 # ---------------------------------------------------------------- CPUs
 
 
-@rule(matches=lambda v: True, target="llvm", name="fused")
+def least_loops(view: View) -> int:
+    """More loops than groups apart have where these are products that no fold is between: each product runs by itself
+    in any case, and of two, with what is between them, a fold makes one loop (`product_chain`)."""
+    products, after, before = set(view.products), set(view.products), set(view.products)
+    for x in view.traits:
+        after |= set(view.readers[x]) if x in after else set()
+    for x in reversed([*view.traits]):
+        before |= {x} if before.intersection(view.readers[x]) else set()
+    between = after & before.intersection(view.folds) - products
+    return 1 if len(products) < 2 or between else NOTHING_TO_WIN
+
+
+@rule(matches=lambda v: True, target="llvm", name="fused", least_kernels=least_loops)
 def _cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows or windows together, products in register tiles, vectors along memory."""
     return cpu(s)
 
 
-@rule(matches=lambda v: batch_along(v.schedule), target="llvm", name="batch outside")
+@rule(matches=lambda v: batch_along(v.schedule), target="llvm", name="batch outside", least_kernels=least_loops)
 def _batch_outside_cpu(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     """A product whose batch lies along memory, of copies that have it outside."""
     return cpu(batch_outside(s, match))
