@@ -9,6 +9,7 @@ from loopir.testing import assert_equivalent
 from loopir.testing.generate.candidate_steps import TABLE, candidate_steps
 from loopir.testing.generate.families import forms
 from loopir.testing.legality import JUDGED, verdict
+from loopir.testing.oracles.brute_force import first_violation, small_sizes
 
 OWN = """
 def own(n: "size", A: "int32[n + 1]", B: "float32[n]", Y: "inout float32[5]"):
@@ -30,10 +31,34 @@ def test_an_element_that_comes_to_depend_on_the_loop_is_not_folded_over_it(name:
     assert_equivalent(s, s.apply(Step(name, STEPS[name], ())))
 
 
+UNWRITTEN = """
+def f(n: "size", A: "int32[n]", S: "inout int32[4]"):
+    with alloc("int32[1]") as T:
+        for h in range(min(1, n)):
+            T[0] = A[h]
+        for i in range(n):
+            for j in range(2):
+                S[T[0] % 4] = sum(A[i], over=(i, j))
+"""
+
+
+@pytest.mark.parametrize("loop", ["i", "j"])
+def test_an_element_is_not_asked_for_where_nothing_folds(loop: str) -> None:
+    """With n = 0 no iteration asks T, which is not written; nor may the fold of the partial results, of j."""
+    s = lp.Schedule(lp.parse(UNWRITTEN))
+    why = s.why("rfactor", "S", loop)
+    assert (why is None) == (loop == "i")
+    assert why is None or "ask T where to" in why.reason
+    assert first_violation(s.func, s.rfactor("S", "i").func, small_sizes(s.func)) is None
+
+
 @settings(max_examples=40, deadline=None)
 @given(forms(("scattered",)), st.data())
 def test_every_step_keeps_the_meaning_or_refuses(func: lp.Func, data: st.DataObject) -> None:
-    listed = [step for name in sorted({*JUDGED} & {*TABLE}) for step in candidate_steps(func, name)]
-    for step in data.draw(st.lists(st.sampled_from(listed), min_size=1, max_size=4)):
+    for name in data.draw(st.lists(st.sampled_from(sorted({*JUDGED} & {*TABLE})), min_size=1, max_size=6)):
+        listed = candidate_steps(func, name)
+        if not listed:
+            continue
+        step = data.draw(st.sampled_from(listed))
         found, told = verdict(func, step)
         assert found not in ("accepted, illegal", "crash"), f"{step}\n{told}"

@@ -10,6 +10,7 @@ from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Clash, Order, Pair, conflicts
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.analysis.regions.bounds import find_out_of_bounds
+from loopir.arith.simplify import nonnegative, poly
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import (
     Alloc,
@@ -46,6 +47,7 @@ from loopir.ir.traverse.walk import (
     rewrite,
     taken_names,
 )
+from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.core.naming import Renaming, new_names, rename_symbols
 from loopir.schedule.legality.effects import reads
@@ -198,7 +200,15 @@ def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop:
 
 
 def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str) -> None:
-    """Refuse if the fold of what iterations of `loop` gave, which stands in `shells` alone, may touch no element."""
+    """Refuse if the fold of what iterations of `loop` gave, which stands in `shells` alone, may touch no element, or
+    ask memory for it, which nothing may have written where none of the iterations did."""
+    given = {a.buffer.name for a in func.args if a.access != "out"}
+    asked = reads([*(s.extent if isinstance(s, Loop) else s for s in shells), *fold.reduce.at]) - given
+    if asked and not all(_surely_runs(func, s) for s in fold.shells if s not in shells):
+        raise ScheduleError(
+            f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(sorted(asked))} where to",
+            loop=loop, suggestion="loops that surely run, and no guards that speak of them",
+        )  # fmt: skip
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
     new = replace_stmt(func, fold.start, total)
     found = find_out_of_bounds(new, fold.reduce.label)
@@ -207,6 +217,14 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
             f"{fold.reduce.label} would be folded where it is not now: {found}", loop=loop,
             suggestion=f"conditions that speak of no reduced loop and keep {found.buffer} inside its shape",
         )  # fmt: skip
+
+
+def _surely_runs(func: Func, shell: Loop | Cond) -> bool:
+    """Whether a loop around a fold has an iteration wherever it stands; no guard is known to hold."""
+    if not isinstance(shell, Loop):
+        return False
+    known = known_at(func, shell).here
+    return nonnegative(poly(shell.extent - 1, known), known)
 
 
 def require_outlived(shells: Iterable[Loop | Cond], over: set[str], loop: str) -> None:

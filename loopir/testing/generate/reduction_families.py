@@ -47,6 +47,8 @@ def scattered(d: Draws) -> str:
     inner = [f"for j in range({d.number(1, 3)}):"] if loops else []
     inner.append(f"{'    ' * len(inner)}{at} = {fold}({d.value('A[i]', t=t)}, over={over})")
     nest = [f"for i in range({n}):", *("    " + x for x in ([*fill, *("    " + y for y in inner)] if own else inner))]
+    if d.chance():  # where nothing folds, nothing need be written
+        fill = [fill[0], f"    for first in range(min(1, {n})):", *("    " + x for x in fill[1:])]
     body = nest if own else [*fill, *("    " + x for x in nest)]
     head = f'def scattered({decl}A: "{t}[{n}]", L: "int32[{n} + 3]", S: "inout {t}[4]"):'
     return lines(head, *("    " + x for x in body))
