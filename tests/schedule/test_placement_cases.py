@@ -139,7 +139,7 @@ for k in range(3):
             if k <= x and x < k + 6:
                 T[x - k] = A[x]
         for y in range(6):
-            B[0] = max(T[y], over=k, init=0.0)
+            B[0] = max(T[y], over=k, init=A[y])
 """,
 }
 
@@ -171,7 +171,7 @@ def test_a_fold_that_starts_outside_moves_with_its_start_or_stays(func: lp.Func,
     ]
     step = data.draw(st.sampled_from(listed))
     found, told = verdict(func, step)
-    assert found not in ("accepted, illegal", "crash"), f"{step}\n{told}"
+    assert found not in ("accepted, illegal", "refused, legal", "crash"), f"{step}\n{told}"
 
 
 def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: tuple[Any, ...]) -> bool:

@@ -227,6 +227,29 @@ def _surely_runs(func: Func, shell: Loop | Cond) -> bool:
     return nonnegative(poly(shell.extent - 1, known), known)
 
 
+def runs_at_each_start(func: Func, loop: Loop) -> bool:
+    """Whether `loop` has an iteration for each start of a reduction in it, also if what that is over has none."""
+    known = known_at(func, loop).start
+    return nonnegative(poly(loop.extent - 1, known), known)
+
+
+def over_more_loops(func: Func, place: StmtPath) -> Func | None:
+    """`func` with the reduction at `place` over those loops, too, that tell neither its elements nor their first values
+    apart; None if there are none such.
+
+    They stand inside of loops that it is over, before which it starts once for each of their iterations, with the same
+    values: that is one start, as each of them runs.
+    """
+    s = place.stmt
+    if not isinstance(s, Reduce) or s.init is None or not s.over:
+        return None
+    first = next(n for n, x in enumerate(place.loops) if x.var in s.over)
+    told = (*s.at, *s.init, *(c for c, _ in place.conds()), *(x.extent for x in place.loops))
+    spoken = frozenset[str]().union(*map(free_vars, told), s.over)
+    more = [x.var for x in place.loops[first:] if x.var not in spoken and runs_at_each_start(func, x)]
+    return replace_stmt(func, s, replace(s, over=(*s.over, *more))) if more else None
+
+
 def require_outlived(shells: Iterable[Loop | Cond], over: set[str], loop: str) -> None:
     """Refuse if a loop of `shells`, in which what iterations of `loop` gave is folded, is as long as a loop in `over`
     says, which is over by then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from loopir.analysis.dependence.access import guarded_loads, is_affine_visible
 from loopir.analysis.dependence.reordering import Asks, violated_dependence
@@ -14,6 +15,7 @@ from loopir.ir.traverse.walk import free_vars, leaf_paths, loaded_buffers
 from loopir.schedule.core.facts import known_in
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.effects import allocates
+from loopir.schedule.legality.reductions import over_more_loops
 from loopir.schedule.legality.refusal import refusal, refusal_in_loops_of
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.placement import (
@@ -30,6 +32,7 @@ from loopir.schedule.transform.placement import (
 from loopir.schedule.transform.restriction import Restriction
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_where_possible
 from loopir.schedule.transform.sliding import in_order, nest_carries, sliding_lag, touched_in_one_iteration
+from loopir.schedule.transform.split_range import drop_unused_over
 
 
 @primitive
@@ -83,6 +86,10 @@ def placed(func: Func, stage: str, loop: str, *, settle: bool) -> Func:
             return _placed(move, anchor, settle)
         except ScheduleError as error:
             refused[anchor] = error
+    wider = over_more_loops(func, move.place)
+    if wider is not None:
+        with suppress(ScheduleError):
+            return placed(wider, stage, loop, settle=settle)
     raise refused[anchors[0]]
 
 
@@ -116,7 +123,8 @@ def _placed(move: Move, anchor: Load, settle: bool) -> Func:
     restriction = Restriction.to(box, anchor.at, move.own_loops, move.over, known)
     _require_whole_folds(move, restriction)
     require_repeatable(move, restriction.ranges)
-    after = move_nest(move, restriction.apply(move.tree), restriction.origin(), first=False)
+    nest = drop_unused_over(restriction.apply(move.tree))
+    after = move_nest(move, nest, restriction.origin(), first=False)
     _require_elements_apart(move, after)
     behind = sliding_lag(move, restriction)
     if behind is None:
@@ -168,7 +176,7 @@ def _require_whole_folds(move: Move, restriction: Restriction) -> None:
 
 
 def _require_elements_apart(move: Move, after: MovedNest) -> None:
-    """Refuse if a loop that the stage folds over would now tell the element that it folds into."""
+    """Refuse if a loop that the stage folds over, from a start, would now tell the element that it folds into."""
     for p in leaf_paths(after.loop.body) if isinstance(move.stmt, Reduce) else ():
         if p.stmt.label == move.stmt.label and isinstance(p.stmt, Reduce):
             at = set[str]().union(*map(free_vars, p.stmt.at))

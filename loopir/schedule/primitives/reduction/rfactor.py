@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopir.analysis.dependence.reordering import Origin
-from loopir.arith.simplify import nonnegative, poly
 from loopir.arith.upper_bound import max_trip_count
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import free_vars, fresh_name, leaf_paths_of, replace, replace_stmt, rewrite, taken_names
-from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_serial, join_names
 from loopir.schedule.legality.reductions import (
     Fold,
@@ -22,6 +20,7 @@ from loopir.schedule.legality.reductions import (
     require_folded,
     require_inside,
     require_outlived,
+    runs_at_each_start,
     with_new_loops,
 )
 from loopir.schedule.legality.widening import require_apart_at_once
@@ -172,12 +171,6 @@ def _needed_again(func: Func, fold: Fold, loop: Loop, shells: Sequence[Loop | Co
     dependent = (*fold.reduce.at, *(fold.reduce.init or ()), *(s for s in shells if not isinstance(s, Loop)))
     needed = {v for n in dependent for v in free_vars(n)}
     for s in reversed(shells):
-        if isinstance(s, Loop) and (s.var in needed or s is loop or (starts and not _runs(func, s))):
+        if isinstance(s, Loop) and (s.var in needed or s is loop or (starts and not runs_at_each_start(func, s))):
             needed |= {s.var} | free_vars(s.extent)
     return needed
-
-
-def _runs(func: Func, loop: Loop) -> bool:
-    """Whether `loop` has an iteration for each start of a reduction in it, also if what that is over has none."""
-    known = known_at(func, loop).start
-    return nonnegative(poly(loop.extent - 1, known), known)
