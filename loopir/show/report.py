@@ -40,7 +40,7 @@ class KernelReport:
     registers: int | None
     seconds: Mapping[str, float]
     start: float
-    """Seconds before the first bytes are there, when nothing else can be done."""
+    """Seconds before the first bytes of each block are there, when nothing else can be done."""
     moved: float
     """Bytes that one launch reads from memory and writes to it."""
 
@@ -142,7 +142,7 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
         filled |= own
         registers = resources[kernel.name].registers if kernel.name in resources else None
         resident, limit = _resident(w, registers, gpu)
-        start = gpu.latency if any(m.read for m in w.of("global")) else 0.0
+        start = _start(w, resident, gpu)
         memory = _memory(w, resident, given, own, gpu)
         seconds, moved = _seconds(w, resident, given, memory, gpu), sum(memory)
         kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
@@ -168,6 +168,15 @@ def _resident(w: KernelWork, registers: int | None, gpu: Machine) -> tuple[int, 
     limits["the number of blocks"] = -(-w.blocks // gpu.processors)
     name = min(limits, key=lambda k: limits[k])
     return max(1, limits[name]), name
+
+
+def _start(w: KernelWork, resident: int, gpu: Machine) -> float:
+    """Seconds before the first bytes are there; of blocks that copy their tiles and have a processor for themselves,
+    one after the other, each waits for its own."""
+    if not any(m.read for m in w.of("global")):
+        return 0.0
+    turns = -(-w.blocks // gpu.processors) if w.copied and resident == 1 else 1
+    return gpu.latency * max(1, turns)
 
 
 def _seconds(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
 from schedules.common.nest_queries import extent
@@ -84,6 +85,12 @@ def test_rows_and_columns_of_several_loops_are_multiplied_on_tensor_cores(form: 
     a, b = (RNG.integers(-3, 4, t.shape).astype(t.dtype.numpy) for t in (x, w))
     out = s.func.args[-1].buffer.name
     np.testing.assert_array_equal(lp.interpret(program, [a, b], seed=1)[out], lp.interpret(s.func, [a, b])[out])
+
+
+def test_whole_tiles_of_a_batch_keep_the_copies_of_a_plain_product() -> None:
+    """Rows of a batch, as one, are a view, of which tiles are copied without warps of their own: predicted slower."""
+    a, b = (lp.placeholder(x, "bfloat16", name=n) for n, x in (("a", (16, 1024, 512)), ("b", (512, 1024))))
+    assert "specialize_warps" in schedules.auto(lp.Schedule(a @ b), "cuda", arch="sm_90a").script()
 
 
 def test_heads_of_a_product_are_tiles_that_several_of_them_fill() -> None:

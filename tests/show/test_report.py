@@ -6,6 +6,7 @@ import pytest
 
 import loopir as lp
 import schedules
+from schedules.cuda.matmul_wgmma import matmul_wgmma
 
 
 def gelu(n: object) -> lp.Schedule:
@@ -62,3 +63,17 @@ def test_without_matplotlib_it_says_what_is_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(lp.TargetError, match=r"the picture is left out.*pip install .matplotlib>="):
         gelu(1 << 20).report().plot()
+
+
+def test_blocks_that_have_a_processor_alone_each_wait_for_their_first_tile() -> None:
+    """Three blocks of most of the shared memory, one after the other on each processor, or one for all three tiles."""
+    gpu = lp.machine("sm_90a")
+    rows = 3 * gpu.processors * 128
+    s = lp.Schedule(
+        lp.placeholder((rows, 512), "bfloat16", name="a") @ lp.placeholder((512, 256), "bfloat16", name="b")
+    )
+    with lp.scheduling_for(gpu):
+        (apart,) = matmul_wgmma(s, "matmul", block=(128, 256), stages=3, roles=False).report(arch="sm_90a").kernels
+        (stays,) = matmul_wgmma(s, "matmul", block=(128, 256)).report(arch="sm_90a").kernels
+    assert (apart.resident, apart.work.blocks, apart.start) == (1, 3 * gpu.processors, 3 * gpu.latency)
+    assert (stays.resident, stays.work.blocks, stays.start) == (1, gpu.processors, gpu.latency)
