@@ -8,7 +8,7 @@ import pytest
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import AsyncWait
+from loopir.ir.grammar import AsyncWait, InstrCall
 from loopir.ir.traverse.walk import statements
 from schedules.cuda.matmul_mma import matmul_mma
 
@@ -163,3 +163,16 @@ def test_some_threads_copy_nothing_of_a_small_operand(columns: int, steps: int, 
     s = matmul_mma(base, "matmul", block=(128, columns), warps=warps, depth=steps, stages=1, staged=True)
     (lowered,) = lp.lower(s, "cuda")
     assert np.array_equal(outcome(lowered, args, seed=1), outcome(base.func, args))
+
+
+@pytest.mark.parametrize(("columns", "asynchronous"), [(8, False), (24, True)])
+def test_tiles_that_are_half_filled_are_stored_by_all_lanes(columns: int, asynchronous: bool) -> None:
+    a, b = lp.placeholder((64, 512), "bfloat16", name="a"), lp.placeholder((512, columns), "bfloat16", name="b")
+    s = lp.Schedule(a @ b)
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        made = matmul_mma(s, "matmul", block=(32, 16), warps=(2, 1), depth=128, stages=3)
+    (lowered,) = lp.lower(made, "cuda")
+    calls = [x for x in statements(lowered.body) if isinstance(x, InstrCall) and x.fn.name.startswith("cp_async")]
+    assert any(t.buffer.name == "b_shared" for x in calls for t in x.operands) is asynchronous
+    args = {"a": np.arange(64 * 512).reshape(64, 512) % 7, "b": np.arange(512 * columns).reshape(512, -1) % 5}
+    assert np.array_equal(outcome(lowered, args), outcome(s.func, args))
