@@ -29,12 +29,16 @@ def own_part(s: lp.Schedule, stage: str, within: Sequence[str] = ()) -> tuple[st
 
 def is_reshaped_operand(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` copies an array as it lies, in another shape, and reductions alone read the copy."""
+    found = readers(s, stage) if is_plain_copy(s, stage) else []
+    return bool(found) and all(map(s.reduced, found))
+
+
+def is_plain_copy(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` copies an array as it lies."""
     if not is_view(s, stage):
         return False
     touches = s.accesses(stage)
-    alike = all(touches[0].strides.get(x) == touches[1].strides.get(x) is not None for x in s.loops(stage))
-    found = readers(s, stage) if alike else []
-    return bool(found) and all(map(s.reduced, found))
+    return all(touches[0].strides.get(x) == touches[1].strides.get(x) is not None for x in s.loops(stage))
 
 
 def is_view(s: lp.Schedule, stage: str) -> bool:

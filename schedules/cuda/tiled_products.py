@@ -15,7 +15,7 @@ import loopir as lp
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, require_contraction, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers, result_of
-from ..common.operands import alone, is_view, multiplied, own_part, two_matrices
+from ..common.operands import alone, is_plain_copy, is_view, multiplied, own_part, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
@@ -426,6 +426,26 @@ def product_of_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
     c = require_contraction(s, stage)
     within = _copies_for(s, stage)
     return _cheapest_of(s, stage, _in_small_tiles(s, c, within=within), within)
+
+
+def has_plain_copies(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is a product in tiles of float32, of an array that is copied for it as it lies, as one that is
+    both its operands is."""
+    c = contraction(s, stage)
+    return c is not None and is_float32(s, c) and is_tiled(s, stage) and bool(_plain_copies_for(s, stage))
+
+
+def product_without_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of float32 whose tiles are copied from the arrays that it has plain copies of, which are left out."""
+    copies = _plain_copies_for(s, stage)
+    s = multiply(s, stage)
+    for copy in copies:
+        s = s.compute_inline(copy)
+    return s
+
+
+def _plain_copies_for(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    return tuple(x for x in _copies_for(s, stage) if is_plain_copy(s, x))
 
 
 def _copies_for(s: lp.Schedule, stage: str) -> tuple[str, ...]:

@@ -118,3 +118,16 @@ def test_products_of_converted_operands_are_right() -> None:
     s = lp.Schedule(x @ w.astype("float32").T)
     with lp.scheduling_for(lp.machine("sm_90a")):
         assert_equivalent(s, _converted_product(s, "matmul"))
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(96, 64), (65, 40)])
+def test_an_array_that_is_both_operands_of_float32_is_copied_to_tiles_alone(rows: int, depth: int) -> None:
+    x = lp.placeholder((rows, depth), "float32", name="x")
+    s = lp.Schedule(x @ x.T)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
+    assert_equivalent(s, made)
+    (lowered,) = lp.lower(made, "cuda")
+    given = np.arange(rows * depth, dtype=np.float32).reshape(rows, depth) % 7
+    (found,) = lp.interpret(lowered, [given]).values()
+    np.testing.assert_array_equal(found, given @ given.T)
