@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from loopir.errors import CompileError, LowerError, NanError, TargetError
 from loopir.interp.interpret import interpret
 from loopir.interp.size_equations import size_equation
 from loopir.interp.watch import Watch, Watcher, Write
+from loopir.ir.arguments import answer_arguments
 from loopir.ir.grammar import Arg, Func, Kernel as KernelNode, Loop, Stmt
 from loopir.ir.ops import REGISTRY
 from loopir.ir.printer import text
@@ -105,6 +106,7 @@ def build(
     )
 
 
+@answer_arguments
 def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] | None = None) -> tuple[Func, ...]:
     """The Funcs that the emitter of `target` gets: here one, with every kernel in it.
 
@@ -160,6 +162,7 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
     return made(lowered, sizes, resources, gpu)
 
 
+@answer_arguments
 @deep(LowerError)
 def predict(
     schedule: Schedule,
@@ -175,16 +178,30 @@ def predict(
     machine's, and `threads` how many run parallel loops, as for `build`. Raises LowerError or TargetError for a
     schedule that the target cannot run.
     """
-    func, given = _func_of("predict", schedule), sizes or {}
+    func = _func_of("predict", schedule)
+    given = _sizes_of("predict", func, sizes)
     if resolve_target(target) != "cuda":
         return predict_cpu(func, given, local_cpu(), thread_count(threads))
     gpu = machine(arch)
     return predict_gpu(func, pipeline.lower(func, "cuda", gpu=gpu), given, gpu)
 
 
+def _sizes_of(what: str, func: Func, sizes: object) -> Mapping[str, int]:
+    """`sizes`, by name; TypeError for what is no such thing, ValueError for a name that `func` has no size of."""
+    if sizes is None:
+        return {}
+    known = ", ".join(f'"{n}": 1024' for n in func.sizes)
+    if not isinstance(sizes, Mapping):
+        raise TypeError(f"{what} with sizes={sizes!r}; they are given by name, as sizes={{{known}}}")
+    found = cast("Mapping[str, int]", sizes)
+    if odd := [n for n in found if n not in func.sizes]:
+        raise ValueError(f"{what}: {func.name} has no size {odd[0]!r}; its sizes are {', '.join(func.sizes) or 'none'}")
+    return found
+
+
 def buffer_bytes(schedule: Schedule, sizes: Mapping[str, int] | None = None) -> dict[str, float]:
     """The bytes of each buffer of `schedule`, by name; a size that is not given is taken for 1024."""
-    given = at_sizes(schedule.func, sizes or {})
+    given = at_sizes(schedule.func, _sizes_of("buffer_bytes", schedule.func, sizes))
     return {b.name: size_of(b, given) for b in all_buffers(schedule.func)}
 
 

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import sep
+from os import environ, sep
 from pathlib import Path
 from traceback import extract_tb, format_list
+from types import TracebackType
 
 from loopir.witness import Witness as Witness, page, pairs as pairs
 
 
 class LoopirError(Exception):
     """Base of every error that loopir raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the lines of the person who asked, and the words."""
+        asked = [
+            f for f in extract_tb(self.__traceback__) if not (f.filename.startswith(_PACKAGE) or _SHELL in f.filename)
+        ]
+        return [*format_list(asked), f"{type(self).__name__}: {self}"]
+
+
+def asked_frames(error: LoopirError) -> TracebackType | None:
+    """The traceback of `error` without the frames of this package, for a sentence that says what is to be done; whole
+    where LOOPIR_TRACEBACK=full asks for that."""
+    whole = error.__traceback__
+    if environ.get("LOOPIR_TRACEBACK") == "full":
+        return whole
+    frames: list[TracebackType] = []
+    while whole is not None:
+        frames.append(whole)
+        whole = whole.tb_next
+    kept: TracebackType | None = None
+    for t in reversed(frames):
+        if not t.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            kept = TracebackType(kept, t.tb_frame, t.tb_lasti, t.tb_lineno)
+    return kept
 
 
 class ParseError(LoopirError, SyntaxError):
@@ -152,11 +177,7 @@ class ScheduleError(LoopirError):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints: the lines of the person who asked, the words, and the two iterations on a grid."""
-        asked = [
-            f for f in extract_tb(self.__traceback__) if not (f.filename.startswith(_PACKAGE) or _SHELL in f.filename)
-        ]
-        drawn = [] if self.witness is None else ["", self.witness.drawn()]
-        return [*format_list(asked), f"ScheduleError: {self}", *drawn]
+        return [*super()._render_traceback_(), *([] if self.witness is None else ["", self.witness.drawn()])]
 
 
 _PACKAGE, _SHELL = f"{Path(__file__).parent}{sep}", f"{sep}IPython{sep}"

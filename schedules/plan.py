@@ -40,6 +40,9 @@ class Group:
     refused: tuple[tuple[str, str], ...] = ()
     """Rules that matched and gave nothing, each with what was said."""
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         kernels = f"{self.kernels} kernel{'s' * (self.kernels != 1)}"
         return f"{' + '.join(self.stages)}: {self.seconds * 1e6:.1f} us, {kernels}, {self.how}"
@@ -97,6 +100,9 @@ class Plan:
     @property
     def kernels(self) -> int:
         return sum(g.kernels for g in self.groups)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         kernels = f"{self.kernels} kernel{'s' * (self.kernels != 1)}"

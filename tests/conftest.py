@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, reject, settings
 
 from loopir.errors import LoopirError, Undecided
+
+os.environ.setdefault("LOOPIR_TRACEBACK", "full")  # who changes the package looks for the line that refuses
 
 settings.register_profile(
     "fresh", derandomize=False, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -3,6 +3,7 @@
 import math
 import traceback
 from collections.abc import Callable
+from os import sep
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,52 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: S.build("CUDA"), lp.TargetError, 'write "cuda"'),
     (lambda: S.build("interpret")([*ONES]), TypeError, r"given one by one, as kernel\(\*arrays\)"),
     (lambda: S.build("interpret")(ONES[0][:0], ONES[1]), ValueError, r'lp\.symbol\("n", min=0\)'),
+    # ---- arguments
+    (lambda: lp.placeholder((8, 8)), TypeError, r"placeholder: missing .* 'name'; it takes shape, dtype, name="),  # pyright: ignore
+    (lambda: lp.symbol("n", 4), TypeError, "symbol: too many positional arguments; it takes name, min=, multiple_of="),  # pyright: ignore
+    (lambda: lp.reduce_axis(64, "k"), TypeError, "reduce_axis: too many .*; it takes extent, name="),  # pyright: ignore
+    (lambda: lp.exp(), TypeError, "exp: missing a required argument: 'x'; it takes x"),  # pyright: ignore
+    (lambda: lp.where(A > 0, A), TypeError, "where: missing a required argument: 'b'; it takes cond, a, b"),  # pyright: ignore
+    (lambda: S.explain(), TypeError, "explain: missing a required argument: 'loop'"),  # pyright: ignore
+    (lambda: S.build("llvm", opt=3), TypeError, "build: got an unexpected .* 'opt'; it takes target, arch=, fma="),  # pyright: ignore
+    (lambda: lp.predict(S, n=3), TypeError, "predict: got an unexpected keyword argument 'n'; .* sizes="),  # pyright: ignore
+    (lambda: lp.predict(S, "llvm", sizes=3), TypeError, 'by name, as sizes={"n": 1024}'),  # pyright: ignore
+    (lambda: lp.predict(S, "llvm", sizes={"m": 3}), ValueError, "compute_C has no size 'm'; its sizes are n"),
+    (lambda: lp.Schedule([]), TypeError, "made of a list of tensors, and this one is empty"),
+    (lambda: lp.to_func(3), TypeError, "to_func takes a list of tensors, not 3"),  # pyright: ignore
+    (lambda: lp.parse(3), TypeError, "parse takes the text of a nest, not a int"),  # pyright: ignore
+    (lambda: lp.func(3), lp.ParseError, "a function written with def, not a int"),  # pyright: ignore
+    (lambda: S.compile(), AttributeError, r"a Schedule has no 'compile'; s\.build\(\) compiles it"),  # pyright: ignore
+    (lambda: S.loop(0), TypeError, "a loop goes by name, not 0; there are i, j, k"),  # pyright: ignore
+    (lambda: S.bisect(3), TypeError, "bisect takes a function of a Schedule"),  # pyright: ignore
+    (lambda: S.apply("split"), TypeError, "a step is one of a trace, not 'split'"),  # pyright: ignore
+    (lambda: S.build("interpret")(*ONES, C=ONES[0]), TypeError, r"C is an output: out=\(C,\) gives the memory for it"),
+    (
+        lambda: S.build("interpret")(ONES[0][0], ONES[1]),
+        ValueError,
+        r"A has 1 dimension \(64,\), and the kernel takes 2",
+    ),
+    (lambda: lp.jit(lambda a, b: a + b)(ONES[0]), TypeError, "missing a required argument: 'b'; it takes a, b"),
+    (lambda: lp.call(S.func, B, A), lp.ExprError, r"A is B float32\[64, 32\], and takes 64 elements in dimension 1"),
+    (lambda: lp.from_onnx(3), TypeError, "from_onnx reads a path, bytes or an onnx.ModelProto, not a int"),
+    # ---- numbers and types
+    (lambda: E & 1, TypeError, r'& takes bool or int or uint, and is given float32 .*; .astype\("int32"\) converts'),
+    (lambda: ~E, TypeError, "~ takes bool or int or uint, and is given float32"),
+    (lambda: lp.compute((8,), lambda i: E[min(i, 3)]), TypeError, r"lp\.minimum and lp\.maximum for min and max"),
+    (lambda: E.astype(None), TypeError, "None is not an element type of loopir"),  # pyright: ignore
+    (lambda: lp.matmul(A, B, B), TypeError, "is not an element type of loopir"),  # pyright: ignore
+    (lambda: E[E:], TypeError, "where a slice ends is known before, a number or a size"),  # pyright: ignore
+    (
+        lambda: lp.compute((8,), lambda i: E[i:]),
+        lp.ExprError,
+        r"expression float32\[max\(-i \+ 8, 0\)\]; it has to give one",
+    ),
+    (lambda: lp.eye(2.5), lp.ExprError, "eye: 2.5 is no size"),  # pyright: ignore
+    (lambda: lp.roll(A, 1.5, 1), lp.ExprError, "by 1.5; a shift is a whole number"),  # pyright: ignore
+    (lambda: lp.repeat(E, [1, 2]), lp.ExprError, "every element is repeated as often, by one number"),  # pyright: ignore
+    (lambda: lp.tile(E, "2"), lp.ExprError, "a repetition is a whole number"),  # pyright: ignore
+    (lambda: lp.gradient(E, 1.0, 2.0), lp.ExprError, "spacing=1.0, axis=2.0; one number for all axes"),  # pyright: ignore
+    (lambda: lp.linspace(0, 1, 3.0), lp.ExprError, "linspace of 3.0 numbers; .* a whole one"),  # pyright: ignore
     # ---- nests
     (lambda: nest("b[i] = 'x'"), lp.ParseError, "'x' is no value of a nest, which are numbers and bools .*line 3"),
     (lambda: nest("b[i] = a[i] * math.pi"), lp.ParseError, "PI = math.pi before it, and PI in it .*line 3"),
@@ -253,6 +300,32 @@ def test_who_calls_wrongly_is_told_how_a_call_is_written() -> None:
         "the call is compute_C(A: float32[n, 64], B: float32[64, 32]), in the order in which they were declared, "
         "and gives C: float32[n, 32]"
     )
+
+
+def test_only_lines_of_who_asked_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the one that is called, unless all are asked for."""
+
+    def body(i: Any) -> Any:
+        return lp.sum(A[i, 3], axis=9)
+
+    wrong = [lambda: S.split("i", 0), lambda: lp.compute((4,), body), lambda: S.build("x"), lambda: S.loop("z")]
+    inside = f"loopir{sep}"
+    for full in ("full", ""):
+        monkeypatch.setenv("LOOPIR_TRACEBACK", full)
+        for ask in wrong:
+            with pytest.raises(lp.LoopirError) as caught:
+                ask()
+            files = [f.filename for f in traceback.extract_tb(caught.tb)]
+            own = sum(f == __file__ for f in files)
+            assert own >= 2 + (ask is wrong[1])
+            assert (len(files) - own > 2) == (full == "full"), files
+            assert all(inside in f for f in files if f != __file__)
+
+
+def test_an_index_has_a_magnitude() -> None:
+    x = np.arange(8, dtype=np.float32)
+    got = lp.Schedule(lp.compute((8,), lambda i: E[abs(i - 3)])).build("interpret")(x)
+    assert got.tolist() == [3, 2, 1, 0, 1, 2, 3, 4]
 
 
 def test_numbers_of_numpy_stand_on_the_left() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from loopir.build import Schedule, build
 from loopir.frontend.chosen_schedule import chosen_schedule
+from loopir.ir.arguments import wrong_arguments
 from loopir.ir.grammar import Func
 from loopir.runtime.call import Kernel
 from loopir.tensor.tensor import Tensor, placeholder
@@ -34,8 +35,14 @@ class Jitted:
         self._calls: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
         update_wrapper(self, fn)
 
+    def __repr__(self) -> str:
+        made = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)} so far"
+        return f"<lp.jit of {self.fn.__name__}({', '.join(self.names)}), {made}>"
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         if named or len(args) != len(self.names):
+            if (told := wrong_arguments(self.fn, args, named)) is not None:
+                raise TypeError(told)
             bound = self.signature.bind(*args, **named)
             bound.apply_defaults()
             args = bound.args

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
@@ -164,8 +164,8 @@ def dtype(spec: DTypeLike) -> DType:
     if isinstance(spec, str) and (found := BY_NAME.get(spec) or _SHORT.get(spec)):
         return found
     try:
-        return _FROM_NUMPY[np.dtype(spec)]
-    except (TypeError, KeyError):
+        return _FROM_NUMPY[np.dtype("None" if cast("Any", spec) is None else spec)]  # NumPy takes None for float64
+    except (TypeError, KeyError, ValueError):
         names = ", ".join(BY_NAME)
         if "complex" in str(spec):
             raise TypeError(COMPLEX) from None

@@ -14,7 +14,7 @@ from functools import wraps
 from threading import Lock, current_thread, local, main_thread
 from typing import Any, TypeVar, cast
 
-from loopir.errors import LoopirError
+from loopir.errors import LoopirError, asked_frames
 from loopir.ir import collection
 from loopir.ir.stack import FRAME, main_stack, on_large_stack, own_stack
 
@@ -56,6 +56,8 @@ def deep(error: type[LoopirError]) -> Callable[[F], F]:
                     "the program is nested deeper than Python's stack allows; store a part of it on the way, as "
                     "lp.compute or t.named(...) does, or take it apart into several programs"
                 ) from None
+            except LoopirError as told:
+                raise told.with_traceback(asked_frames(told))  # noqa: B904  (the same error)
             finally:
                 _thread_state.inside = False
                 _leave()

@@ -345,7 +345,10 @@ def _matched(
         if name in signature.sizes:
             told[name] = _byte_size(name, x)
         elif name not in wanted:
-            raise TypeError(f"{signature.name} has no argument {name!r}; it takes {listed or 'no arrays'}")
+            outputs = [a.name for a in signature.outputs]
+            given_as = ", ".join(outputs) + "," * (len(outputs) == 1)
+            cure = f"; {name} is an output: out=({given_as}) gives the memory for it" if name in outputs else ""
+            raise TypeError(f"{signature.name} has no argument {name!r}; it takes {listed or 'no arrays'}{cure}")
         elif name in given:
             raise TypeError(f"{signature.name} is given {name} twice")
         else:
@@ -422,7 +425,8 @@ def _sizes(signature: Signature, taken: Mapping[str, BorrowedArray], told: Mappi
     given = [Given(a.name, a.dims, taken[a.name].shape) for a in signature.args if a.name in taken]
     for a in given:
         if len(a.shape) != len(a.dims):
-            raise ValueError(f"{a.name} has {len(a.shape)} dimensions {a.shape}, and the kernel takes {len(a.dims)}")
+            count = f"{len(a.shape)} dimension{'s' * (len(a.shape) != 1)}"
+            raise ValueError(f"{a.name} has {count} {a.shape}, and the kernel takes {len(a.dims)}")
     found = sizes_of(given, told)
     for a in given:
         for d, n in zip(a.dims, a.shape, strict=True):

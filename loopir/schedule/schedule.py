@@ -20,6 +20,7 @@ from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
 from loopir.analysis.dependence.depend import dependences
 from loopir.errors import LoopirError, ScheduleError, VerifyError
+from loopir.ir.arguments import answer_arguments
 from loopir.ir.folded_text import folded_text
 from loopir.ir.grammar import Buffer, Func, Loop
 from loopir.ir.printer import Source, text
@@ -110,6 +111,8 @@ class Schedule(Methods):
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
+            if name in _WRITTEN_INSTEAD:
+                raise AttributeError(f"a Schedule has no {name!r}; {_WRITTEN_INSTEAD[name]}", name=name, obj=self)
             close = difflib.get_close_matches(name, [x for x in dir(type(self)) if not x.startswith("_")], n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else "docs/primitives.md lists its steps"
             raise AttributeError(f"a Schedule has no {name!r}; {hint}", name=name, obj=self)
@@ -197,6 +200,8 @@ class Schedule(Methods):
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`, with its extent, kind and body."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a loop goes by name, not {name!r}; there are {', '.join(self.loops()) or 'none'}")
         return find_loop(self._func, name)
 
     def reduced(self, stage: str) -> tuple[str, ...]:
@@ -232,6 +237,8 @@ class Schedule(Methods):
 
     def apply(self, step: Step) -> Schedule:
         """Take one step that is given as data; a composite's, by the steps that it holds."""
+        if not isinstance(step, Step):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f'a step is one of a trace, not {step!r}; s.split("i", 4) takes one')
         if step.steps:
             return self.grouped(step, self.replay(step.steps))
         kwargs = dict(step.kwargs)
@@ -294,6 +301,8 @@ class Schedule(Methods):
         halves, so that few are: of several such steps one is found, not always the first. ValueError if the check
         fails before any step.
         """
+        if not callable(check):
+            raise TypeError(f"bisect takes a function of a Schedule that says whether it holds, not {check!r}")
         past: list[Schedule] = [self]
         while (before := past[-1]._before) is not None:
             past.append(before)
@@ -420,6 +429,20 @@ class Schedule(Methods):
         return load("loopir.build").build(self, target, **options)
 
 
+_WRITTEN_INSTEAD = {
+    **dict.fromkeys(("compile", "jit", "run", "lower"), "s.build() compiles it to a kernel, which takes arrays"),
+    **dict.fromkeys(("schedule", "optimize", "auto"), "schedules.auto(s) schedules it"),
+    **dict.fromkeys(("print", "pprint"), "print(s) shows it"), "args": "s.func.params are its arguments",
+    "stage": "s.stages names them", "code": "s.build().source is the code", "source": "s.build().source is the code",
+    "time": "s.build().time(*arrays) measures it", "profile": "s.build().profile(*arrays) shows its times",
+}  # fmt: skip
+"""What is written in place of methods that people look for."""
+
+if not TYPE_CHECKING:
+    for _name, _method in list(vars(Schedule).items()):
+        if inspect.isfunction(_method) and (not _name.startswith("_") or _name == "__init__"):
+            setattr(Schedule, _name, answer_arguments(_method))
+
 Schedule.__module__ = "loopir"
 """Its public home: one that is sent to another process brings with it what it is built and shown by."""
 
@@ -501,6 +524,8 @@ def _func_of(program: object) -> Func:
         odd = [o for o in cast("list[object]", program) if not isinstance(o, Program)]
         kind = "a type" if not odd else "None" if odd[0] is None else type(odd[0]).__name__
         raise TypeError(f"a Schedule is made of a list of tensors, and one of these is {kind}")
+    if isinstance(program, list | tuple) and not program:
+        raise TypeError("a Schedule is made of a list of tensors, and this one is empty")
     kind = "None" if program is None else type(cast("object", program)).__name__
     hint = "; a function that makes one ends with return" if program is None else ""
     raise TypeError(f"a Schedule is made of a Func, a tensor or a list of tensors, not of {kind}{hint}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopir.arith.simplify import simplify_cond
 from loopir.errors import ExprError
-from loopir.ir.grammar import TRUE, Arg, Body, Buffer, Func, Index, Loop, Size, Stmt, Store, Var
+from loopir.ir.grammar import TRUE, Arg, Body, Buffer, Func, Index, Int, Loop, Size, Stmt, Store, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.clone import renamed_declarations
 from loopir.ir.traverse.walk import allocated_buffers, replace_buffers, substitute
@@ -87,9 +87,11 @@ def _sizes_of_call(nest: Func, given: list[tuple[Arg, Any]], symbols: Symbols) -
     for a, t in given:
         for n, (own, dim) in enumerate(zip(a.buffer.shape, t.dims, strict=True)):
             if not same(substitute(own, sizes), dim, symbols):
+                here = shown(substitute(own, sizes), symbols)
+                value = "" if isinstance(own, Int) else f", which are {here!r} here"
                 raise ExprError(
-                    f"call of {nest.name}: {a.buffer.name} is {t.described()}, and dimension {n} of it is {text(own)}, "
-                    f"which is {shown(substitute(own, sizes), symbols)!r} here"
+                    f"call of {nest.name}: {a.buffer.name} is {t.described()}, and takes {text(own)} elements in "
+                    f"dimension {n}{value}"
                 )
     for c in nest.assumes:
         if simplify_cond(substitute(c, sizes), context(symbols)) != TRUE:

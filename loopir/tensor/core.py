@@ -172,7 +172,7 @@ class Expr:
     def described(self) -> str:
         """For messages: name or kind, dtype and shape."""
         dims = ", ".join(text(d) for d in self._shape)
-        return f"{self.name or 'an expression'} {self.dtype}[{dims}]"
+        return given_name(f"{self.name or 'an expression'} {self.dtype}[{dims}]")
 
     def like(self, shape: tuple[Index, ...], dtype: DType, at: At, *others: Expr) -> Any:
         """A lazy tensor that reads this one, and `others`; parts of it are stored where it gets too large."""
@@ -583,13 +583,19 @@ def elementwise(cls: type[Expr], fn: Intrinsic | str, *args: Any, to: DType | No
     t = to or common_type(args)
     exprs = [stage_reduction(as_expr(cls, a, None if isinstance(a, Expr) else t)) for a in args]
     if t.kind not in op.kinds:
-        raise TypeError(f"{op.name} takes {' or '.join(sorted(op.kinds))}, and is given {_types(exprs)}")
+        cure = '; .astype("int32") converts' if t.is_float else '; .astype("float32") converts'
+        said = _WRITTEN.get(op.name, op.name)
+        raise TypeError(f"{said} takes {' or '.join(sorted(op.kinds))}, and is given {_types(exprs)}{cure}")
     shape = broadcast(op.name, exprs)
 
     def at(ix: tuple[Index, ...]) -> Value:
         return Op(op, tuple(cast_value(at_broadcast(e, shape, ix), t) for e in exprs))
 
     return exprs[0].like(shape, bool_ if op.result == "bool" else t, at, *exprs[1:])
+
+
+_WRITTEN = {"and_": "&", "or_": "|", "xor": "^", "invert": "~", "shl": "<<", "shr": ">>", "sub": "-", "neg": "unary -"}
+"""How the operators are written that do not take every type."""
 
 
 def _types(exprs: Sequence[Expr]) -> str:

@@ -118,7 +118,7 @@ def ones_like(x: Any, dtype: DTypeLike | None = None) -> Tensor:
 
 def eye(N: int | IndexExpr, M: int | IndexExpr | None = None, k: int = 0, dtype: DTypeLike = "float64") -> Tensor:
     """1 on diagonal `k` of N rows and M columns, N by default, and 0 elsewhere. Diagonals count upwards."""
-    rows, columns = arange(N), arange(N if M is None else M)
+    rows, columns = (_counted(*dimension(n, "eye")) for n in (N, N if M is None else M))
     return cast(elementwise(Tensor, "eq", rows[:, None] + k, columns[None, :]), dtype)
 
 

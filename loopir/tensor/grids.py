@@ -9,9 +9,10 @@ from typing import Any
 
 from loopir.errors import ExprError
 from loopir.tensor.core import as_expr, cast, stage_reduction
-from loopir.tensor.creation import arange
+from loopir.tensor.creation import arange, ones
 from loopir.tensor.functions import axis_of, broadcast_to, concatenate, isnan, logical_and, minimum, sum as total, where
 from loopir.tensor.numeric import bincount, linspace, searchsorted
+from loopir.tensor.shapes import tril
 from loopir.tensor.tensor import Tensor, mean_type
 
 __all__ = [
@@ -66,6 +67,8 @@ def gradient(f: Any, spacing: float = 1.0, axis: int | Sequence[int] | None = No
     Neighbours are `spacing` away. A list for several axes, or for all of more dimensions than one."""
     e = as_expr(Tensor, f, None)
     e = cast(e, mean_type(e.dtype))
+    if isinstance(axis, float) or not isinstance(spacing, int | float):  # pyright: ignore
+        raise ExprError(f"gradient of {e.described()}, spacing={spacing!r}, axis={axis!r}; one number for all axes")
     if axis is None or not isinstance(axis, int):
         axes = range(e.ndim) if axis is None else axis
         made = [gradient(e, spacing, d) for d in axes]
@@ -119,7 +122,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = "float64") -> Tensor:
     """1 on and below diagonal `k` of N rows and M columns, by default N, and 0 above it."""
-    return (arange(N)[:, None] + k >= arange(N if M is None else M)[None, :]).astype(dtype)
+    return tril(ones((N, N if M is None else M), dtype), k)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:

@@ -151,6 +151,9 @@ class IndexExpr:
             return operator(*(x.item() if hasattr(x, "item") else x for x in inputs))
         raise TypeError(f"np.{ufunc.__name__} of the index {self!r}: NumPy takes numbers; lp.{ufunc.__name__} takes it")
 
+    def __abs__(self) -> IndexExpr:
+        return self.joined(0 - self, ir.maximum)
+
     def __repr__(self) -> str:
         return given_name(text(self.ix))
 
@@ -178,7 +181,10 @@ class CondExpr:
         return CondExpr(Not(self.cond), self.symbols)
 
     def __bool__(self) -> bool:
-        raise TypeError("a comparison of indices has no truth while an expression is built; use lp.where(cond, a, b)")
+        raise TypeError(
+            "a comparison of indices has no truth while an expression is built; use lp.where(cond, a, b), or "
+            "lp.minimum and lp.maximum for min and max"
+        )
 
 
 class ReduceAxis(IndexExpr):

@@ -26,6 +26,8 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     An output that is not stored yet, or is a placeholder, or is listed twice, gets a stage of its own. Raises
     ExprError where two placeholders share a name or one symbol is declared in two ways.
     """
+    if isinstance(outputs, Expr) or not isinstance(outputs, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"to_func takes a list of tensors, not {outputs!r}; lp.Schedule takes one tensor, too")
     stored = _stored(outputs)
     sources = _sorted(t.source[0] for t in stored if t.source is not None)
     if len(sources) > MAX_STAGES:

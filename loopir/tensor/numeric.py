@@ -137,8 +137,12 @@ def logaddexp2(a: Any, b: Any) -> Tensor:
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = "float64") -> Tensor:
     """`num` numbers from `start` to `stop` at equal distances, both among them, or without `endpoint` all but the last;
     rounded down for integers."""
-    if num < 1:
-        raise ExprError(f"linspace of {num} numbers; it takes one at least")
+    if not isinstance(num, int) or num < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"linspace of {num!r} numbers; it takes one at least, and their number is a whole one")
+    if not all(isinstance(x, int | float) for x in (start, stop)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(
+            f"linspace from {start!r} to {stop!r}; its ends are numbers: a + lp.linspace(0, 1, num) * (b - a)"
+        )
     step = (stop - start) / max(num - 1 if endpoint else num, 1)
     at = arange(num)
     last = where(at == num - 1, stop if num > 1 else start, at.astype("float64") * step + start)

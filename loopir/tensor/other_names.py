@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any
 
+from loopir.ir.arguments import answer_arguments
 from loopir.ir.dtypes import BY_NAME
 
 _NO_ELEMENTS = "it has no elements until its kernel is called: lp.Schedule(x).build()"
@@ -81,7 +82,8 @@ def answer_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = signature(function).parameters
     named = [p.name for p in parameters.values() if p.kind is not p.VAR_POSITIONAL and p.name != "self"]
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return function
+        return answer_arguments(function)
+    checked = answer_arguments(function)
 
     @wraps(function)
     def answering(*args: Any, **kwargs: Any) -> Any:
@@ -89,7 +91,7 @@ def answer_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
             ours = KEYWORDS.get(other[0], "")
             cure = f"{ours}= is it here" if ours in named else f"it takes {', '.join(named)}"
             raise TypeError(f"{function.__name__} has no {other[0]}=; {cure}")
-        return function(*args, **kwargs)
+        return checked(*args, **kwargs)
 
     return answering
 

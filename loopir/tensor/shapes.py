@@ -193,6 +193,12 @@ def diagflat(v: Tensor, k: int = 0) -> Tensor:
     return diag(ravel(v), k)
 
 
+def _require_whole(what: str, given: Any, e: Tensor, noun: str) -> None:
+    """ExprError unless `given` is a whole number, or several."""
+    if not all(isinstance(n, int) for n in (given if isinstance(given, list | tuple) else (given,))):
+        raise ExprError(f"{what} of {e.described()} by {given!r}; a {noun} is a whole number, or one for each axis")
+
+
 def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
     """`x` with its elements moved `shift` places along `axis`, those past the end to the beginning.
 
@@ -203,6 +209,7 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     if axis is None:
         return roll(ravel(e), shift, 0).reshape(e.shape)
     axes = _axes("roll", axis, e, e.ndim)
+    _require_whole("roll", shift, e, "shift")
     shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
     if len(shifts) != len(axes):
         raise ExprError(f"roll of {e.described()} by {shift} along {axis}; one shift, or one for each axis")
@@ -223,6 +230,8 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
 def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
     """`x` with each element `repeats` times in a row along `axis`, or in the flat tensor."""
     e = as_expr(Tensor, x, None)
+    if not isinstance(repeats, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ExprError(f"repeat of {e.described()} by {repeats!r}; every element is repeated as often, by one number")
     if repeats < 0:
         raise ExprError(f"repeat of {e.described()}, {repeats!r} times; a number from 0 on")
     if axis is None:
@@ -241,6 +250,7 @@ def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
 def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor:
     """`x` side by side with itself, `reps[d]` times along each dimension; missing ones come first, as in NumPy."""
     e = as_expr(Tensor, x, None)
+    _require_whole("tile", reps, e, "repetition")
     times = (reps,) if isinstance(reps, int) else tuple(reps)
     if any(n < 0 for n in times):
         raise ExprError(f"tile of {e.described()}, {reps!r} times; numbers from 0 on")

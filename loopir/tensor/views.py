@@ -118,6 +118,11 @@ class Views(Expr):
         def end(x: Any, clamp: Callable[[Index, Index], Index], limit: Index) -> Index:
             if x is None:
                 return limit
+            if isinstance(x, Expr):
+                raise TypeError(
+                    f"dimension {d} of {self.described()} is sliced to {x.described()}, an element: where a slice ends "
+                    "is known before, a number or a size; lp.take gathers"
+                )
             ix = x.ix if isinstance(x, IndexExpr) else dimension(x, "slice")[0] if x >= 0 else size + x
             return simplify(clamp(ix, limit), known)
 

@@ -96,7 +96,7 @@ def test_views_and_other_devices_are_refused_and_the_next_call_works(torch: Any)
         (torch.empty(16, 16, device="meta"), ValueError, "meta device, which has no memory"),
         (a.to_sparse(), TypeError, "sparse"),
         (a.half(), TypeError, "holds float16"),
-        (a[0], ValueError, "dimensions"),
+        (a[0], ValueError, "dimension"),
         (a.clone().requires_grad_(), TypeError, "requires a gradient"),
         (torch.complex(a, a).conj().imag, TypeError, "lazy view"),
     ]

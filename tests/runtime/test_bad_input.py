@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[OnGpu, OnGpu, str]] = {
     "the same memory": (OnGpu((4, 8)), OnGpu((4, 8), START + 64), "y, which f writes, overlaps x"),
     "an output that is read-only": (OnGpu((4, 8)), OnGpu((4, 8), START + 4096, readonly=True), "it is read-only"),
     "fewer rows": (OnGpu((4, 8)), OnGpu((3, 8), START + 4096), "y has shape"),
-    "another rank": (OnGpu((32,)), Y, "dimensions"),
+    "another rank": (OnGpu((32,)), Y, "dimension"),
 }
 
 

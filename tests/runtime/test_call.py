@@ -45,7 +45,7 @@ def test_results_are_new_or_go_where_they_are_told(add: Any) -> None:
             TypeError,
             "B holds float64, and the kernel takes float32",
         ),
-        (lambda k: k(ones(2, 3), ones(3)), ValueError, "B has 1 dimensions"),
+        (lambda k: k(ones(2, 3), ones(3)), ValueError, "B has 1 dimension "),
         (lambda k: k(ones(2, 3), ones(4, 3)), ValueError, "B has shape .*makes n 4; another argument makes it 2"),
         (lambda k: k(ones(2, 4), ones(2, 4)), ValueError, r"A has shape \(2, 4\), and the kernel takes \(2, 3\)"),
         (lambda k: k(ones(3, 2).T, ones(2, 3)), ValueError, "A of shape .* not contiguous .*strides"),

@@ -67,8 +67,8 @@ REFUSED: list[tuple[tuple[Any, ...], type[Exception], str]] = [
     ((solve, A), lp.ExprError, "call of solve: it reads 2 arrays (L, x), and 1 are given"),
     ((solve, A.astype("float64"), b), lp.ExprError, "is an expression float64[i, i], and it takes float32; .astype"),
     ((solve, b, b), lp.ExprError, "L is b float32[i], and it takes 2 dimensions"),
-    ((solve, A2, b), lp.ExprError, "dimension 1 of it is n, which is 3 here"),
-    ((solve, A, b3), lp.ExprError, "x is b3 float32[3], and dimension 0 of it is n, which is i here"),
+    ((solve, A2, b), lp.ExprError, "takes n elements in dimension 1, which are 3 here"),
+    ((solve, A, b3), lp.ExprError, "x is b3 float32[3], and takes n elements in dimension 0, which are i here"),
     ((lp.parse('def f(n: "size", a: "out float32[n]"):\n    for i in range(n):\n        a[i] = 1.0\n'),),
      lp.ExprError, "call of f: no array that it reads has the size n as a dimension"),
     ((lp.parse('def f(n: "size", a: "inout float32[n]"):\n    assume(n % 4 == 0)\n    for i in range(n):\n'

@@ -6,8 +6,9 @@ Nothing in a file is executed, and no path that it names leads outside its own f
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -53,7 +54,9 @@ def read_model(source: Any) -> tuple[onnx.ModelProto, Path | None]:
     if isinstance(source, bytes):
         data, what = source, "these bytes"
     else:
-        path = Path(source)
+        if not isinstance(source, str | PathLike):
+            raise TypeError(f"from_onnx reads a path, bytes or an onnx.ModelProto, not a {type(source).__name__}")
+        path = Path(cast("str | PathLike[str]", source))
         what, folder = str(path), path.resolve().parent
         try:
             data = path.read_bytes()

@@ -84,6 +84,8 @@ def parse(source: str, *, filename: str = "<nest>", constants: Mapping[str, obje
         ...         B[i] = A[i] * 2.0
         ... ''')
     """
+    if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"parse takes the text of a nest, not a {type(source).__name__}; @lp.func takes a function")
     return _parse(textwrap.dedent(source), filename, constants or {}, 1)
 
 
@@ -167,6 +169,10 @@ def func(fn: Callable[..., Any]) -> Func:
     word an array is an input if it is never written, else updated in place. Numbers from around the function may
     be named. Raises ParseError and VerifyError as `parse` does, which has an example.
     """
+    if not inspect.isfunction(fn):
+        raise ParseError(
+            f"@lp.func takes a function written with def, not a {type(fn).__name__}; lp.parse takes its text"
+        )
     if fn.__name__ == "<lambda>":
         raise ParseError("a nest is a function written with def, not a lambda")
     try:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from loopir.arith.simplify import simplify_cond
 from loopir.arith.simplify_func import simplify_func
 from loopir.errors import ScheduleError
+from loopir.ir.arguments import answer_arguments
 from loopir.ir.grammar import (
     FALSE,
     TRUE,
@@ -39,6 +40,7 @@ from loopir.schedule.core.find import all_buffers
 N = TypeVar("N", bound=Node)
 
 
+@answer_arguments
 def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
     """Substitute `sizes`, by name, in `func`: loops, shapes and guards of these are constants, and no parameters.
 
