@@ -26,8 +26,6 @@ def to_func(outputs: Sequence[Expr], name: str | None = None) -> Func:
     An output that is not stored yet, or is a placeholder, or is listed twice, gets a stage of its own. Raises
     ExprError where two placeholders share a name or one symbol is declared in two ways.
     """
-    if isinstance(outputs, Expr) or not isinstance(outputs, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"to_func takes a list of tensors, not {outputs!r}; lp.Schedule takes one tensor, too")
     stored = _stored(outputs)
     sources = _sorted(t.source[0] for t in stored if t.source is not None)
     if len(sources) > MAX_STAGES:
@@ -60,6 +58,8 @@ def _buffer(t: Expr) -> Buffer:
 
 
 def _stored(outputs: Sequence[Expr]) -> list[Expr]:
+    if isinstance(outputs, Expr) or not isinstance(outputs, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"to_func takes a list of tensors, not {outputs!r}; lp.Schedule takes one tensor, too")
     out: list[Expr] = []
     seen: set[str] = set()
     for t in outputs:

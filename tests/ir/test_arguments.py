@@ -22,6 +22,6 @@ def test_errors_from_inside_stay_what_they_are() -> None:
     answering = answer_arguments(called)
     assert answering(1, 2) == 4
     with pytest.raises(TypeError, match="it takes x"):
-        answering(step=3)
+        answering(step=3)  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match="at most 2 arguments"):
         answering(1, 2, 3, 4)

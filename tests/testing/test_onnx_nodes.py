@@ -12,8 +12,9 @@ from loopir.testing.onnx_nodes import cases, outcome, report_lines  # noqa: E402
 
 FILES = (
     "add", "argmax", "averagepool", "batch_normalization", "bitshift", "cast", "clip", "conv", "convtranspose",
-    "cumsum", "gather", "gatherelements", "gemm", "maxpool", "onehot", "pad", "reducesum", "reshape",
-    "scatterelements", "slice", "split", "topk", "unsqueeze", "where",
+    "cumprod", "cumsum", "dequantizelinear", "det", "gather", "gatherelements", "gemm", "maxpool", "onehot",
+    "pad", "qlinearmatmul", "quantizelinear", "reducesum", "reshape",
+    "reversesequence", "scatterelements", "scatternd", "slice", "split", "topk", "unsqueeze", "where",
 )  # fmt: skip
 SAMPLE = 30
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from loopir.frontend.onnx.node import Node, operator
 from loopir.tensor import functions as f
 from loopir.tensor.creation import arange
 from loopir.tensor.index import reduce_axis
+from loopir.tensor.scattering import put_along_axis, scatter_reduce
 from loopir.tensor.sorting import topk
 from loopir.tensor.tensor import Tensor, compute
 
@@ -76,13 +78,7 @@ def scatter_elements(n: Node) -> Tensor:
         return place, hit if inside is None else f.where(inside, hit, False)
 
     if how == "none":
-
-        def last(*ix: Any) -> Any:
-            _, hit = there(ix)
-            return f.max(f.where(hit, f.cast(k, "int64"), -1), axis=k)
-
-        which = compute(x.shape, last, name="last")
-        return f.where(which < 0, x, new.from_start(_clamped_places(new, which, axis)))
+        return put_along_axis(x, at, new, axis)
     folds = {"add": (f.sum, 0, lambda a, b: a + b), "mul": (f.prod, 1, lambda a, b: a * b),
              "max": (f.max, x.dtype.least, f.maximum), "min": (f.min, x.dtype.greatest, f.minimum)}  # fmt: skip
     if how not in folds:
@@ -96,11 +92,38 @@ def scatter_elements(n: Node) -> Tensor:
     return join(x, compute(x.shape, folded, name="scattered").astype(x.dtype)).astype(x.dtype)
 
 
-def _clamped_places(new: Tensor, which: Tensor, axis: int) -> tuple[Tensor, ...]:
-    every: list[Tensor] = []
-    for d, size in enumerate(which.shape):
-        every.append(which if d == axis else arange(size).reshape([size if k == d else 1 for k in range(which.ndim)]))
-    return tuple(every)
+@operator("ScatterND")
+def scatter_nd(n: Node) -> Tensor:
+    """Rows of updates go to the places that tuples of indices name: the last of several, or all of them folded."""
+    x, at, new = n.tensor(0), n.tensor(1), n.tensor(2)
+    depth, how = at.shape[-1], n.attr("reduction", "none")
+    if not isinstance(depth, int) or not all(isinstance(size, int) for size in x.shape):
+        raise n.unsupported("sizes that are known only at the call")
+    place: Any = 0
+    for k in range(depth):
+        place = place * x.shape[k] + _from_start(at[..., k].astype("int64"), x.shape[k])
+    flat = x.reshape((prod(x.shape[:depth]), -1))
+    rows = new.reshape((-1, flat.shape[1]))
+    index = f.broadcast_to(place.reshape(-1)[:, None], rows.shape)
+    if how == "none":
+        return put_along_axis(flat, index, rows, 0).reshape(x.shape)
+    names = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+    if how not in names:
+        raise n.unsupported(f"reduction={how!r}")
+    return scatter_reduce(flat, 0, index, rows, names[how]).reshape(x.shape)
+
+
+@operator("ReverseSequence")
+def reverse_sequence(n: Node) -> Tensor:
+    """The first elements of each sequence of a batch in reverse, as many as it is told to have."""
+    x, counts = n.tensor(0), n.tensor(1)
+    batch, time = n.axis(x.ndim, 1, "batch_axis"), n.axis(x.ndim, 0, "time_axis")
+    if {batch, time} != {0, 1}:
+        raise n.unsupported("a batch and a time that are not the first two axes")
+    here = arange(x.shape[time])
+    here, counts, each = (here[:, None], counts[None, :], arange(x.shape[batch])[None, :])
+    place = f.where(here < counts, counts - 1 - here, here)
+    return x.from_start((place, each) if time == 0 else (each.T, place.T))
 
 
 @operator("OneHot")

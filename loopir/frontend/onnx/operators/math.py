@@ -13,6 +13,7 @@ from loopir.frontend.onnx.reading import dtype_of
 from loopir.ir import dtypes
 from loopir.tensor import functions as f
 from loopir.tensor.core import as_expr
+from loopir.tensor.elementwise import fmod
 from loopir.tensor.tensor import Tensor
 
 elementwise({
@@ -59,7 +60,7 @@ def remainder(n: Node) -> Tensor:
         return a % b
     if not a.dtype.is_float:
         return a - _toward_zero(a, b) * b
-    raise n.unsupported("fmod of floats, which no operation here gives exactly")
+    return fmod(a, b)
 
 
 @operator("Pow")
@@ -74,15 +75,16 @@ def power(n: Node) -> Tensor:
 def cast(n: Node) -> Tensor:
     """Floats of 8 bits saturate unless told otherwise, which they do not here."""
     x, t = n.tensor(0), dtype_of(n.attr("to"), n.what)
-    return _converted(n, x, t)
+    return converted(n, x, t)
 
 
 @operator("CastLike")
 def cast_like(n: Node) -> Tensor:
-    return _converted(n, n.tensor(0), n.tensor(1).dtype)
+    return converted(n, n.tensor(0), n.tensor(1).dtype)
 
 
-def _converted(n: Node, x: Tensor, t: dtypes.DType) -> Tensor:
+def converted(n: Node, x: Tensor, t: dtypes.DType) -> Tensor:
+    """`x` as `t`; floats of 8 bits saturate unless told otherwise."""
     if t == dtypes.bool_:
         return x if x.dtype == t else x != 0
     if t.is_float and t.bits == 8 and x.dtype != t and n.attr("saturate", 1):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from loopir.frontend.onnx.node import Node, operator
@@ -53,6 +54,14 @@ def convolution(n: Node) -> Tensor:
     rank = _rank(n, x)
     padded = _bordered(x, _borders(n, x, w.shape[2:], rank), 0)
     return CONV[rank](padded, w, n.optional(2), stride=tuple(n.attr("strides", [1] * rank)),
+                      dilation=tuple(n.attr("dilations", [1] * rank)), groups=n.attr("group", 1))  # fmt: skip
+
+
+def integer_convolution(n: Node, x: Tensor, w: Tensor) -> Tensor:
+    """The convolution of integers, whose border is 0."""
+    rank = _rank(n, x)
+    padded = _bordered(x, _borders(n, x, w.shape[2:], rank), 0)
+    return CONV[rank](padded, w, stride=tuple(n.attr("strides", [1] * rank)),
                       dilation=tuple(n.attr("dilations", [1] * rank)), groups=n.attr("group", 1))  # fmt: skip
 
 
@@ -131,11 +140,28 @@ def average_pool(n: Node) -> Tensor:
     if padded is x:
         return mean
     if n.attr("count_include_pad", 0):
-        if n.attr("ceil_mode", 0):
-            raise n.unsupported("count_include_pad with ceil_mode")
-        return mean
+        return mean / _share_inside(n, x, padded, AVERAGE[rank], kernel, steps) if n.attr("ceil_mode", 0) else mean
     ones = x.like(x.dims, x.dtype, lambda at: f.cast(1, x.dtype).at(()))
     return mean / AVERAGE[rank](_pool(n, ones, 0)[3], kernel, steps)
+
+
+def _share_inside(n: Node, x: Tensor, padded: Tensor, mean: Any, kernel: Any, steps: Any) -> Tensor:
+    """How much of each window is inside of the border that is asked for, not in that which makes the last one whole."""
+    rank = len(kernel)
+    asked = _borders(n, x, kernel, rank)
+    ones = f.pad(x.like(x.dims, x.dtype, lambda at: f.cast(1, x.dtype).at(())), [(0, 0), (0, 0), *asked], 1)
+    more = [(0, b - a) for a, b in zip(ones.shape[2:], padded.shape[2:], strict=True)]
+    return mean(f.pad(ones, [(0, 0), (0, 0), *more]), kernel, steps)
+
+
+@operator("LpPool")
+def norm_pool(n: Node) -> Tensor:
+    """The root of order p of the sum of powers of the magnitudes in each window."""
+    x, p = n.tensor(0), n.attr("p", 2)
+    if any(d != 1 for d in n.attr("dilations", [])):
+        raise n.unsupported("dilations")
+    rank, kernel, steps, padded = _pool(n, f.abs(x) ** p, 0)
+    return f.pow(AVERAGE[rank](padded, kernel, steps) * float(prod(kernel)), 1.0 / p).astype(x.dtype)
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool")

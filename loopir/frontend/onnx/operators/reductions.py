@@ -11,8 +11,9 @@ from typing import Any
 from loopir.frontend.onnx.node import Node, operator
 from loopir.tensor import functions as f
 from loopir.tensor.creation import arange
+from loopir.tensor.linear_algebra import det
 from loopir.tensor.products import einsum
-from loopir.tensor.scans import cumsum
+from loopir.tensor.scans import cumprod, cumsum
 from loopir.tensor.shapes import flip
 from loopir.tensor.statistics import logsumexp, softmax
 from loopir.tensor.tensor import Tensor
@@ -97,17 +98,22 @@ def hard_max(n: Node) -> Tensor:
     return (place == f.argmax(x, axis, True)).astype(x.dtype)
 
 
-@operator("CumSum")
-def cumulative_sum(n: Node) -> Tensor:
+@operator("CumSum", "CumProd")
+def cumulative(n: Node) -> Tensor:
+    """Of the elements up to each one, or with `exclusive` of those before it."""
     x, axis = n.tensor(0), int(n.scalar(1)) % n.tensor(0).ndim
+    fold, neutral = (cumsum, 0) if n.op == "CumSum" else (cumprod, 1)
     turned = flip(x, axis) if n.attr("reverse", 0) else x
-    made = cumsum(turned, axis).astype(x.dtype)
-    made = (made - turned).astype(x.dtype) if n.attr("exclusive", 0) and not x.dtype.is_float else made
-    if n.attr("exclusive", 0) and x.dtype.is_float:
+    if n.attr("exclusive", 0):
         widths = [(1, 0) if d == axis else (0, 0) for d in range(x.ndim)]
-        cut = tuple(slice(0, x.shape[d]) if d == axis else slice(None) for d in range(x.ndim))
-        made = f.pad(made, widths)[cut]
+        turned = f.pad(turned, widths, neutral)[tuple(slice(0, size) for size in x.shape)]
+    made = fold(turned, axis).astype(x.dtype)
     return flip(made, axis) if n.attr("reverse", 0) else made
+
+
+@operator("Det")
+def determinant(n: Node) -> Tensor:
+    return det(n.tensor(0))
 
 
 @operator("Einsum")
