@@ -9,7 +9,7 @@ ahead, and what it has stored last stays in a register; columns that are too few
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import loopir as lp
@@ -18,7 +18,7 @@ from ..common.nest_queries import argument_names, extent, free_loops, fused, if_
 from .elementwise import MOST_ROWS, by_element, elementwise
 from .reduction import reduction
 from .row_threads import VECTOR_BYTES, WARP
-from .scan import Tile, block_scan, by_threads, moved_copy, one_row, source_of, vector_by_vector
+from .scan import Tile, block_scan, by_threads, copied_out, moved_copy, one_row, source_of, vector_by_vector
 
 PART_BYTES = 64
 """What a thread has of a row, at most."""
@@ -191,8 +191,8 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
     starts = _stages_before(s, stage, free[0]) if free else []
     s = s.scan_blocks(loop, width)
     sums, ends = s.last.stages
-    if free:
-        s = s.distribute(free[0], *starts, sums, ends)
+    for x in reversed(free):
+        s = s.distribute(x, *(y for y in (*starts, sums, ends) if x in s.loops(y)))
     for x in starts:
         s = by_element(s, x, threads=WARP)
     return s, sums, ends
@@ -200,8 +200,9 @@ def _in_blocks(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, width
 
 @dataclass(frozen=True)
 class _RowParts:
-    """Short rows of a block, each in `parts` of `each` elements, moved in vectors of so many lanes."""
+    """Short rows of a block, each of `length` in `parts` of `each` elements, moved in vectors of so many lanes."""
 
+    length: int
     rows: int
     parts: int
     each: int
@@ -213,13 +214,20 @@ class _RowParts:
         each = min(block[1], -(-length // lanes) * lanes)
         parts = -(-length // each)
         rows = 1 << max(1, block[0] // parts).bit_length() - 1
-        return _RowParts(rows, parts, each, lanes if length % lanes == each % lanes == 0 else 1)
+        return _RowParts(length, rows, parts, each, lanes if length % lanes == each % lanes == 0 else 1)
 
     def side_by_side(self, s: lp.Schedule, copy: str, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by all threads, one row after the other; parts lie a vector apart, so no banks meet."""
         s, _ = by_threads(s, loops, self.rows * self.parts, self.lanes)
-        place = f"(r * {self.parts} + i // {self.each}) * {self.each + self.lanes} + i % {self.each}"
-        return s.set_layout(copy, f"lambda r, i: {place}")
+        dims = len(s.buffer(copy).shape)
+        s = s.fuse_dims(copy, 0, dims - 1) if dims > 2 else s
+        place = "({r} * {parts} + {i} // {each}) * {apart} + {i} % {each}"
+        if dims == 1:  # of rows that follow one another in memory
+            place, names = place.replace("{r}", f"(f // {self.length})").replace("{i}", f"(f % {self.length})"), "f"
+        else:
+            place, names = place.replace("{r}", "r").replace("{i}", "i"), "r, i"
+        spelled = place.format(parts=self.parts, each=self.each, apart=self.each + self.lanes)
+        return s.set_layout(copy, f"lambda {names}: {spelled}")
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by one thread, a vector after the other."""
@@ -229,8 +237,9 @@ class _RowParts:
 def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, tile: _RowParts) -> lp.Schedule:
     """Several short rows a block: a thread for each part of a row, and one for each row where parts are added up."""
     source = source_of(s, stage)
-    s, flat = fused(s, free)
-    s, (block, row) = s.split(flat, tile.rows).with_loops
+    s, outer, row, rows = _box_of_rows(s, free, tile.rows)
+    block = outer[-1]
+    tile = replace(tile, rows=rows)
     starts = _stages_before(s, stage, row)
     s = s.scan_blocks(loop, tile.each) if tile.parts > 1 else s.split(loop, tile.each)
     made = s.last.stages
@@ -245,19 +254,33 @@ def _rows_together(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, t
         for reader in readers:
             s, _, moved = moved_copy(s.cache_read(reader, copy, "local", s.loops(reader)[-2]))
             s = tile.along(s, moved)
-    s, copy, moved = moved_copy(s.cache_write(stage, "shared", block))
+    s, copy, moved = copied_out(s, stage, "shared", block)
     s, tiles = tile.side_by_side(s, copy, moved), [copy, *tiles]
     s, _, moved = moved_copy(s.cache_write(copy, "local", part))
     s = tile.along(s, moved).unroll(last)
     pairs: list[tuple[str, ...]] = [(row, part)]
     if made:
         s = _part_sums(s, *made)
-        pairs.append(s.loops(made[0])[1:3])
+        pairs.append(s.loops(made[0])[len(outer) : len(outer) + 2])
     for pair in pairs:
         s, thread = fused(s, pair)
         s = s.bind(thread, "threadIdx.x")
     s = if_legal(s, "reuse", *tiles) if len(tiles) == 2 else s
+    s, block = fused(s, outer)
     return s.bind(block, "blockIdx.x")
+
+
+def _box_of_rows(s: lp.Schedule, free: Sequence[str], rows: int) -> tuple[lp.Schedule, list[str], str, int]:
+    """The loops over blocks, that over the rows of one, and how many these are: at most `rows`, which lie in a box of
+    the array, so that a copy of them is one, too."""
+    *outer, cut = free
+    whole, inside = 1, list[str]()
+    while outer and (n := extent(s, cut)) is not None and whole * n <= rows:
+        whole, inside = whole * n, [cut, *inside]
+        cut = outer.pop()
+    s, (block, own) = s.split(cut, rows // whole).with_loops
+    s, row = fused(s, [own, *inside])
+    return s, [*outer, block], row, rows // whole * whole
 
 
 def _part_sums(s: lp.Schedule, sums: str, ends: str) -> lp.Schedule:
@@ -281,7 +304,9 @@ def _of_blocks(s: lp.Schedule, sums: str, ends: str, block: BlockShape) -> lp.Sc
         s = batched_scan(s, ends, threads=block[0], part=block[1] * _element_bytes(s, ends))
         return reduction(s, sums, threads=2 * block[0])
     s = reduction(s, sums, threads=2 * block[0])
-    return elementwise(s, ends) if ends in s.stages and free_loops(s, ends) else s
+    if ends not in s.stages or any(s.loop(x).kind != "serial" for x in s.loops(ends)):
+        return s  # the reduction has taken it along
+    return elementwise(s, ends) if free_loops(s, ends) else s
 
 
 # ---------------------------------------------------------------- along columns
@@ -299,13 +324,19 @@ def _scan_columns(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, bl
     parts = min(-(-wanted * 2 // count), length // (BLOCK_ROWS * ROWS_IN_FLIGHT))
     if count >= wanted or parts <= 1:
         return _scan_down(s, stage, free, loop, lanes, threads)
-    s, sums, ends = _in_blocks(s, stage, free, loop, -(-length // parts))
+    s, sums, ends = _in_blocks(s, stage, free, loop, _block_rows(length, parts))
     *free, piece, loop = s.loops(stage)
     free = [*free[:-1], piece, free[-1]]
     s = _scan_down(s.reorder(*free, loop), stage, free, loop, lanes, threads)
     *batch, column, piece, inner = s.loops(sums)
     s = s.reorder(*batch, piece, column, inner)
     return _of_blocks(s, sums, ends, block)
+
+
+def _block_rows(length: int, parts: int) -> int:
+    """Rows of a block where `length` of them are cut into about `parts`: whole turns, and whole blocks if any are."""
+    least = -(-length // (parts * ROWS_IN_FLIGHT)) * ROWS_IN_FLIGHT
+    return next((n for n in range(least, 2 * least, ROWS_IN_FLIGHT) if length % n == 0), least)
 
 
 def _sources(s: lp.Schedule, stage: str, loop: str) -> list[str]:
@@ -334,7 +365,7 @@ def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes
     s, (block, thread) = s.split(column, threads).with_loops
     s, (turn, row) = s.split(loop, rows).with_loops
     s = s.reorder(thread, turn, row, lane)
-    s, copy, moved = moved_copy(s.cache_write(stage, "local", thread))
+    s, copy, moved = copied_out(s, stage, "local", thread)
     s = s.fuse_loops(turn, moved[0]).fold_storage(copy, 0, rows)
     for source in sources:
         if s.why("cache_read", copy, source, "local", turn) is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import loopir as lp
 
-from ..common.nest_queries import extent, fused, if_legal, written_by
+from ..common.nest_queries import extent, fused, if_legal, reader, written_by
 from .row_threads import VECTOR_BYTES
 
 PROGRAM = """
@@ -142,7 +142,7 @@ def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, lengt
             s, _, moved = moved_copy(s.cache_read(reader, copy, "local", own))
             s = tile.along(s, moved)
     if s.why("cache_write", stage, "shared", block) is None:
-        s, copy, moved = moved_copy(s.cache_write(stage, "shared", block))
+        s, copy, moved = copied_out(s, stage, "shared", block)
         s = tile.padded(tile.side_by_side(s, moved, whole), copy)
         s, going, moved = moved_copy(s.cache_write(copy, "local", thread))
         s, tiles = tile.along(s, moved), [copy, *tiles]
@@ -171,6 +171,17 @@ def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
         s = s.set_scope(b, "shared")
     s = s.unroll(s.loops(starts)[-1])
     return tile.padded(tile.padded(s, parts), ends)
+
+
+def copied_out(s: lp.Schedule, stage: str, scope: str, loop: str) -> tuple[lp.Schedule, str, tuple[str, ...]]:
+    """`stage` in memory of `scope` inside `loop`, with that memory and the loops of the nest that copies it out.
+
+    A stage that alone reads the result, an element for each of its own, is computed in that copy: the running fold of
+    it, in float32 perhaps, is stored nowhere else.
+    """
+    s, copy, moved = moved_copy(s.cache_write(stage, scope, loop))
+    after = reader(s, stage)
+    return (s if after is None else if_legal(s, "reverse_compute_inline", after)), copy, moved
 
 
 def moved_copy(s: lp.Schedule) -> tuple[lp.Schedule, str, tuple[str, ...]]:

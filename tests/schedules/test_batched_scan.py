@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import cuda_on_cpu
@@ -73,6 +74,25 @@ def test_columns_are_what_they_were(rows: int, columns: int, fold: str) -> None:
     np.testing.assert_array_equal(on_threads(scanned(s), x), FOLDS[fold].accumulate(x, axis=0))
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.sampled_from([1, 2, 3, 5, 9]), min_size=2, max_size=3), st.sampled_from([3, 8, 31, 64, 130, 200]),
+    st.integers(0, 3), st.booleans(),
+)  # fmt: skip
+def test_batches_of_any_rank_with_what_reads_them(batch: list[int], length: int, axis: int, narrow: bool) -> None:
+    """Rows of a block lie in a box of the array; what reads one element for each of its own is in the copy out."""
+    axis = min(axis, len(batch))
+    shape = (*batch[:axis], length, *batch[axis:])
+    x = np.random.default_rng(length).integers(-4, 5, shape).astype(np.int32)
+    a = lp.placeholder(shape, "int32", name="x")
+    total = lp.cumsum(a, axis=axis, dtype="int32")
+    s = lp.Schedule((lp.cast(total * 2, "int16") if narrow else total).named("y"))
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        made = batched_scan(s, s.stages[0], threads=32, part=16)
+    want = np.cumsum(x, axis=axis, dtype=np.int32)
+    np.testing.assert_array_equal(on_threads(made, x), (want * 2).astype(np.int16) if narrow else want)
+
+
 @cuda_on_cpu.needs_compiler
 @pytest.mark.parametrize(("rows", "columns", "axis"), [(2, 600, 1), (9, 20, 1), (140, 40, 0)])
 def test_the_same_as_cpp(rows: int, columns: int, axis: int) -> None:
@@ -92,6 +112,27 @@ def test_auto_takes_them_and_reads_rows_once(rows: int, columns: int, axis: int,
     report = made.report()
     assert len(report.kernels) == kernels
     assert sum(k.moved for k in report.kernels) <= over * 8 * rows * columns
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernels"), [((8, 4096, 512), 1, 3), ((8, 4000, 510), 1, 3), ((16, 12, 128, 128), 3, 1)]
+)
+def test_sums_that_are_rounded_are_stored_once(shape: tuple[int, ...], axis: int, kernels: int) -> None:
+    """Sums of bfloat16 are float32 inside, and of these no array is stored."""
+    a = lp.placeholder(shape, "bfloat16", name="a")
+    made = schedules.auto(lp.Schedule(lp.cumsum(a, axis=axis)), "cuda", arch="sm_90a")
+    report = made.report()
+    assert len(report.kernels) == kernels
+    assert sum(k.moved for k in report.kernels) <= (4.1 if kernels > 1 else 2.1) * 2 * math.prod(shape)
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 1 << 17), (2, 3, 1 << 18), (8, 16, 64), (64, 1000, 50)])
+def test_rows_of_a_batch_are_not_a_thread_each(shape: tuple[int, ...]) -> None:
+    a = lp.placeholder(shape, "float32", name="a")
+    s = lp.Schedule(lp.cumsum(a, axis=2))
+    flat = lp.Schedule(lp.cumsum(lp.placeholder((shape[0] * shape[1], shape[2]), "float32", name="a"), axis=1))
+    ours, theirs = (lp.predict(schedules.auto(x, "cuda", arch="sm_90a"), "cuda", arch="sm_90a") for x in (s, flat))
+    assert ours.seconds <= 2.0 * theirs.seconds
 
 
 def test_two_chains_are_no_scan() -> None:
