@@ -50,6 +50,7 @@ from loopir.ir.traverse.walk import (
 from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.core.naming import Renaming, new_names, rename_symbols
+from loopir.schedule.legality.asked_memory import unwritten_memory
 from loopir.schedule.legality.effects import reads
 from loopir.schedule.legality.refusal import refusal
 
@@ -202,11 +203,11 @@ def require_delay(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop:
 def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop: str) -> None:
     """Refuse if the fold of what iterations of `loop` gave, which stands in `shells` alone, may touch no element, or
     ask memory for it, which nothing may have written where none of the iterations did."""
-    given = {a.buffer.name for a in func.args if a.access != "out"}
-    asked = reads([*(s.extent if isinstance(s, Loop) else s for s in shells), *fold.reduce.at]) - given
-    if asked and not all(_surely_runs(func, s) for s in fold.shells if s not in shells):
+    asks = (*(s.extent if isinstance(s, Loop) else s for s in shells), *fold.reduce.at)
+    asked = unwritten_memory(func, fold.reduce.label, asks, [s for s in fold.shells if s not in shells])
+    if asked:
         raise ScheduleError(
-            f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(sorted(asked))} where to",
+            f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(asked)} where to",
             loop=loop, suggestion="loops that surely run, and no guards that speak of them",
         )  # fmt: skip
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
@@ -217,14 +218,6 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
             f"{fold.reduce.label} would be folded where it is not now: {found}", loop=loop,
             suggestion=f"conditions that speak of no reduced loop and keep {found.buffer} inside its shape",
         )  # fmt: skip
-
-
-def _surely_runs(func: Func, shell: Loop | Cond) -> bool:
-    """Whether a loop around a fold has an iteration wherever it stands; no guard is known to hold."""
-    if not isinstance(shell, Loop):
-        return False
-    known = known_at(func, shell).here
-    return nonnegative(poly(shell.extent - 1, known), known)
 
 
 def runs_at_each_start(func: Func, loop: Loop) -> bool:

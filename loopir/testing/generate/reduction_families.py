@@ -73,6 +73,23 @@ def sheared(d: Draws) -> str:
     )
 
 
+def asking(d: Draws) -> str:
+    """Elements, lengths and guards that memory tells, which is filled only where something asks it, mostly."""
+    (decl, n), t = d.size("n"), d.type()
+    fill = d.pick((f"for h in range(min(1, {n})):", "    T[0] = L[h]"), ("T[0] = L[0]",))
+    body, of = d.pick(
+        (f"Y[i] = {d.value('X[T[0] % 4]', 'A[i]', t=t)}", "2"),
+        (f"Y[i] = sum({d.value('X[T[0] % 4]', 'A[j]', t=t)}, over=j)", "2"),
+        (f"Y[i] = sum({d.value('A[i]', t=t)}, over=j)", "T[0] % 3"),
+        (f"Y[j] = {d.value('A[i]', t=t)}", "min(T[0] % 4, 2)"),
+    )
+    guard = d.pick("", "", "if T[0] < 2:", "if i < 3:")
+    nest = [f"for i in range({n}):", f"    for j in range({of}):", f"        {guard}", f"            {body}"]
+    nest = nest if guard else [nest[0], nest[1], f"        {body}"]
+    head = f'def asking({decl}A: "{t}[{n} + 4]", L: "int32[{n} + 1]", X: "{t}[4]", Y: "inout {t}[{n} + 4]"):'
+    return lines(head, '    with alloc("int32[1]") as T:', *("        " + x for x in (*fill, *nest)))
+
+
 def constant_folds(d: Draws) -> str:
     """Rows that numbers are folded into, of which some leave what is there; a few elements are read afterwards."""
     (decl, n), t, w = d.size("n"), d.type(), d.number(1, 6)
@@ -92,4 +109,4 @@ def constant_folds(d: Draws) -> str:
     )
 
 
-ALL = (factored, scattered, sheared, constant_folds)
+ALL = (factored, scattered, sheared, asking, constant_folds)

@@ -20,6 +20,7 @@ from loopir.ir.traverse.walk import (
     replace_loop,
 )
 from loopir.schedule.core.find import find_loop, join_names
+from loopir.schedule.legality.asked_memory import outside_elements, unwritten_memory
 from loopir.schedule.legality.effects import require_stable_extent
 from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.legality.refusal import refusal
@@ -72,6 +73,7 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
         return func
     require_bounds(permuted)
     require_stable_extent(*band.loops)
+    _require_extents_there(func, band, permuted)
     new = replace_loop(func, band.loops[0].var, lambda _: band.rebuilt(permuted))
     between = band.loops[changed[0] : changed[-1] + 1]
     clash = None if free else _violated(func, new, between)
@@ -82,6 +84,18 @@ def in_order(func: Func, loops: Sequence[str], *, free: bool = False) -> Func:
     lanes = [x.var for x in nest_loops(func.body) if x.kind == "vectorize" and named[0] in _inside(x)]
     require_loop_kinds(new, [*lanes, *(x.var for x in band.loops)])
     return new
+
+
+def _require_extents_there(func: Func, band: Band, order: Sequence[Loop]) -> None:
+    """Refuse if an extent is read from memory where it was not: where a loop or a guard around it lets nothing run."""
+    for n, x in enumerate(order):
+        around = band.steps[: next(k for k, s in enumerate(band.steps) if s is x)]
+        left = [s for s in around if not any(s is y for y in order[:n])]
+        first = next((p.stmt.label for p in leaf_paths((x,))), "")
+        asked = unwritten_memory(func, first, (x.extent,), left) or outside_elements(func, (x.extent,), left)
+        if asked and left:
+            reason = f"how often {x.var!r} runs would be read from {join_names(asked)} where it is not now"
+            raise ScheduleError(reason, loop=x.var, suggestion=f"loops around {x.var!r} that surely run")
 
 
 def _distinct_loops(func: Func, names: Sequence[str]) -> list[Loop]:

@@ -47,6 +47,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.find import find_buffer, join_names
+from loopir.schedule.legality.asked_memory import unwritten_memory
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import (
     CachedBox,
@@ -244,12 +245,25 @@ def cache_read(
         copies = replace(copies, cache=replace(copies.cache, dtype=find_dtype(dtype)))
         if copies.cache.dtype != source.dtype and not copies.wider:
             _require_converted(site, source.name, copies.cache.dtype)
+    _require_element_told(site, copies)
     body, settled = _redirected(site, copies, only)
     copy, ready = _copy(site, copies)
     done = (*(body if settled else ()), *((copy,) if ready else ()))
     made = site.replaced((Alloc(copies.cache, (copy, *body)),), done)
     require_unshared(site, made, source.name)
     return made
+
+
+def _require_element_told(site: CacheSite, copies: CachedBox) -> None:
+    """Refuse if memory that tells which elements are copied may not be written where no stage runs that asks it."""
+    for place in site.places:
+        inside = [n for n, s in enumerate(place.around) if any(s is x for x in statements(site.nests))]
+        left = [s for s in place.around[min(inside, default=len(place.around)) :] if isinstance(s, Loop | If)]
+        if asked := unwritten_memory(site.func, place.stmt.label, copies.element(copies.box.base), left):
+            reason = (
+                f"which elements are copied is read from {join_names(asked)}, also where {place.stmt.label} never runs"
+            )
+            raise ScheduleError(reason, suggestion="a loop further in, or loops that surely run")
 
 
 def _written_so(site: CacheSite, read: Sequence[RegionAccess], element: str) -> list[RegionAccess]:

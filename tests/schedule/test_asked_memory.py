@@ -1,4 +1,4 @@
-"""Folds into an element whose number is read from memory, which steps give the iteration or take from it."""
+"""Memory that decides where or how often something is done, which steps give the iteration or take from it."""
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -42,6 +42,16 @@ def f(n: "size", A: "int32[n]", S: "inout int32[4]"):
 """
 
 
+TOLD = """
+def f(n: "size", A: "int32[n + 3]", X: "int32[4]", Y: "inout int32[n + 1]"):
+    with alloc("int32[1]") as T:
+        {loop}T[0] = A[0]
+        for i in range(n):
+            for j in range({extent}):
+                {body}
+"""
+
+
 @pytest.mark.parametrize("loop", ["i", "j"])
 def test_an_element_is_not_asked_for_where_nothing_folds(loop: str) -> None:
     """With n = 0 no iteration asks T, which is not written; nor may the fold of the partial results, of j."""
@@ -52,8 +62,27 @@ def test_an_element_is_not_asked_for_where_nothing_folds(loop: str) -> None:
     assert first_violation(s.func, s.rfactor("S", "i").func, small_sizes(s.func)) is None
 
 
+@pytest.mark.parametrize("body", ["Y[i] = X[T[0] % 4] * 2 + j", "Y[i] = sum(X[T[0] % 4] * A[i], over=j)"])
+@pytest.mark.parametrize("filled", [False, True])
+def test_an_element_is_copied_only_where_what_tells_it_is_written(body: str, filled: bool) -> None:
+    s = lp.Schedule(lp.parse(TOLD.format(loop="" if filled else "for h in range(min(1, n)): ", extent=2, body=body)))
+    why = s.why("cache_read", "Y", "X", "local")
+    assert (why is None) == filled, why
+    assert why is None or "read from T, also where Y never runs" in why.reason
+
+
+@pytest.mark.parametrize("name", ["reorder", "wavefront"])
+@pytest.mark.parametrize("filled", [False, True])
+def test_an_extent_is_read_only_where_it_is_written(name: str, filled: bool) -> None:
+    fill = "" if filled else "for h in range(min(1, n)): "
+    s = lp.Schedule(lp.parse(TOLD.format(loop=fill, extent="T[0] % 3", body="Y[i] = sum(A[i] + j, over=j)")))
+    why = s.why(name, *(("j", "i") if name == "reorder" else ("i", "j")))
+    assert (why is None) == filled, why
+    assert why is None or "would be read from T where it is not now" in why.reason
+
+
 @settings(max_examples=40, deadline=None)
-@given(forms(("scattered",)), st.data())
+@given(forms(("scattered", "asking")), st.data())
 def test_every_step_keeps_the_meaning_or_refuses(func: lp.Func, data: st.DataObject) -> None:
     for name in data.draw(st.lists(st.sampled_from(sorted({*JUDGED} & {*TABLE})), min_size=1, max_size=6)):
         listed = candidate_steps(func, name)

@@ -1,0 +1,49 @@
+"""Memory that decides where or how often something is done: is it there where nothing ran that asked it before?
+
+To read it where no iteration did is a use of memory that nothing may have written, or that lies outside of a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
+from loopir.arith.simplify import nonnegative, poly
+from loopir.ir.grammar import Cond, Func, If, Load, Loop, Node
+from loopir.ir.traverse.rebuild import nodes
+from loopir.schedule.core.facts import known_at
+from loopir.schedule.legality.effects import reads
+
+
+def unwritten_memory(func: Func, label: str, asked: Iterable[Node], left: Iterable[Loop | If | Cond]) -> list[str]:
+    """The memory that `asked` reads and that nothing may have written where one of `left`, what stood around it until
+    now, lets nothing run.
+
+    Arguments are written, and so is what a nest before that of the statement `label` fills. So are all where `left` are
+    loops that surely run.
+    """
+    given = {a.buffer.name for a in func.args if a.access != "out"}
+    found = [b for b in sorted(reads(asked) - given) if not (label and is_filled_by_earlier_nest(func, label, b))]
+    return found if found and not all(surely_runs(func, s) for s in left) else []
+
+
+def surely_runs(func: Func, shell: Loop | If | Cond) -> bool:
+    """Whether a loop has an iteration wherever it stands; no guard is known to hold."""
+    if not isinstance(shell, Loop):
+        return False
+    known = known_at(func, shell).here
+    return nonnegative(poly(shell.extent - 1, known), known)
+
+
+def outside_elements(func: Func, asked: Iterable[Node], left: Iterable[Loop | If]) -> list[str]:
+    """The buffers of which `asked` may read an element that is none, where one of `left` lets nothing run."""
+    shells = [*left]
+    if not shells or all(surely_runs(func, s) for s in shells):
+        return []
+    known = known_at(func, shells[0]).here
+    found = set[str]()
+    for load in (n for x in asked for n in nodes(x) if isinstance(n, Load)):
+        for ix, size in zip(load.at, load.buffer.shape, strict=True):
+            if not (nonnegative(poly(ix, known), known) and nonnegative(poly(size - ix - 1, known), known)):
+                found.add(load.buffer.name)
+    return sorted(found)
