@@ -203,3 +203,21 @@ def g(A: "float32[8]", S: "out float32[1]"):
     )
     with pytest.raises(ScheduleError, match="the stores of last would come before those that S starts with"):
         s.merge_reduction("last")
+
+
+def test_a_loop_shorter_than_a_tile_keeps_its_starts_in_order() -> None:
+    """Two reductions start one element, in the order of the loop: all of it is the rest of the split."""
+    func = parse(f"""{HEAD}
+    for q in range(4):
+        for k in range(4):
+            if q < 2:
+                X[k] = sum(A[q + k], over=q, init=2.0, label="one")
+            else:
+                X[k] = sum(A[q + k], over=q, init=A[k], label="other")
+""")
+    s = lp.Schedule(func)
+    for factor, taken in ((3, False), (4, True), (5, True)):
+        why = s.why("split", "k", factor, tail="peel")
+        assert (why is None) == taken, why
+        if taken:
+            assert first_violation(func, s.split("k", factor, tail="peel").func, small_sizes(func)) is None

@@ -234,7 +234,8 @@ def _peel(t: Tiling) -> Body:
     var, extent = t.loop.var, t.loop.extent
     if not t.facts.at_least(extent, 0):
         extent = maximum(extent, 0)  # -1 iterations are none, and leave nothing over
-    require_starts_in_parts(t.func, t.loop)
+    if not t.facts.at_least(t.factor - 1 - extent, 0):  # else the rest is all there is
+        require_starts_in_parts(t.func, t.loop)
     taken = UsedNames.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor
