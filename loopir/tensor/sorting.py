@@ -1,10 +1,12 @@
-"""Sorting along a dimension, stable and without branches: short rows by rank, longer ones by a network.
+"""Sorting along a dimension, without branches: short rows by rank, longer ones by a network.
 
 By rank, where an element goes is how many come before it: n * n comparisons for n elements, in any order, for rows of
 any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
-applications", 1968, in the form of Stone, "Parallel processing with the perfect shuffle", 1971). A few elements of a
-long row are selected one after the other, each by a reduction over those that come after the one before it.
+applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). It has
+a nest for each phase, or, for long rows, one for all of them, which shuffles more often. Indices are in stable order;
+where only the elements are asked for, a network has nothing else to move. A few elements of a long row are selected one
+after the other, each by a reduction over those that come after the one before it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -44,6 +46,10 @@ NETWORK_SIZE = 64
 """Elements of a row from which on a network makes fewer comparisons than ranks do."""
 MOST_IN_A_NETWORK = 1 << 28
 """Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
+MOST_BY_PHASES = 1024
+"""Elements of the longest row whose phases have a nest each, of which there are few enough to be scheduled soon."""
+LEAST_SIDE_BY_SIDE = 4
+"""Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8
 """Elements that are selected one by one, at most: each is a stage of the program."""
 ROUNDS_OF_A_PASS = 8
@@ -101,7 +107,85 @@ def _places_by_selection(rows: Tensor, count: int, descending: bool) -> Tensor:
     return concatenate(places, axis=-1)
 
 
-NETWORK = """
+def _network(kind: dtypes.DType, size: int, descending: bool, *, values: bool) -> Func:
+    """The nest that sorts rows of `size` elements, a power of two: the `values`, NaN as the largest, or the place that
+    each had, where equal keys, none of which is NaN, come in the order of their ties.
+
+    A phase merges runs of 2 ** (phase - 1) elements that are in order into runs of twice as many. Its first round
+    compares the two ends of a run and goes on inwards, the others compare its halves, and each shuffles these, so that
+    after all of a phase every element lies in its place again. There are two copies of a row, read and written in turn.
+    """
+    turn, lines = 0, list[str]()
+    for phase in range(1, size.bit_length()):
+        half = 2 ** (phase - 1)
+        start, place = f"i // {half} * {2 * half}", f"i % {half}"
+        ends = f"{start} + {place}", f"{start} + {2 * half - 1} - {place}"
+        lines += _exchanges(size, kind, descending, values, ends, (str(turn), str(1 - turn)))
+        if phase > 1:
+            copies = f"(s + {1 - turn}) % 2", f"(s + {turn}) % 2"
+            halves = f"{start} + {place}", f"{start} + {place} + {half}"
+            inner = _exchanges(size, kind, descending, values, halves, copies)
+            lines += [f"for s in range({phase - 1}):", *("    " + x for x in inner)]
+        turn = (turn + phase) % 2
+    sorted_keys = VALUES if values else PLACES
+    return parse(
+        sorted_keys.format(
+            type=kind.name, n=size, last=size - 1, turn=turn, rounds="\n".join("        " + x for x in lines)
+        )
+    )
+
+
+def _swap_condition(kind: dtypes.DType, descending: bool, values: bool) -> str:
+    """Whether the second of a pair comes before the first."""
+    sign = ">" if descending else "<"
+    if not values:
+        return f"(key_2[()] {sign} key_1[()]) | ((key_2[()] == key_1[()]) & (tie_2[()] < tie_1[()]))"
+    nan = f" | isnan(key_{1 + int(descending)}[()])" if kind.is_float else ""
+    return f"(key_2[()] {sign} key_1[()]){nan}"
+
+
+def _exchanges(
+    size: int, kind: dtypes.DType, descending: bool, values: bool, at: tuple[str, str], copies: tuple[str, str]
+) -> list[str]:
+    """A loop over the pairs of a row that puts the first of each before the other one, from one copy into another."""
+    types = {"key": kind.name} if values else {"key": kind.name, "tie": "int32"}
+    scalars = [(x, n) for x in types for n in (1, 2)]
+    allocs = ", ".join(f'alloc("{types[x]}[]", scope="local") as {x}_{n}' for x, n in scalars)
+    swapped = _swap_condition(kind, descending, values)
+    return [
+        f"for i in range({size // 2}):",
+        f"    with {allocs}:",
+        *(f"        {x}_{n}[()] = {x}[r, {copies[0]}, {at[n - 1]}]" for x, n in scalars),
+        *(
+            f"        {x}[r, {copies[1]}, i * 2 + {n - 1}] = select({swapped}, {x}_{3 - n}[()], {x}_{n}[()])"
+            for x, n in scalars
+        ),
+    ]
+
+
+VALUES = """
+def sort_rows(rows: "size", keys: "{type}[rows, {n}]", key: "out {type}[rows, 2, {n}]", order: "out {type}[rows, {n}]"):
+    for r in range(rows):
+        for i in range({n}):
+            key[r, 0, i] = keys[r, i]
+{rounds}
+        for i in range({n}):
+            order[r, i] = key[r, {turn}, i]
+"""
+PLACES = """
+def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
+              key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
+    for r in range(rows):
+        for i in range({n}):
+            key[r, 0, i] = keys[r, i]
+            tie[r, 0, i] = ties[r, i]
+{rounds}
+        for i in range({n}):
+            order[r, i] = tie[r, {turn}, i] & {last}
+"""
+
+
+SHUFFLED = """
 def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
               key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
     for r in range(rows):
@@ -126,15 +210,16 @@ shuffle; after all of a phase each element lies in its place again, in runs of 2
 and down. Those that only shuffle before the very first pair are left out, as rows begin in any order."""
 
 
-def _network(kind: dtypes.DType, rounds: int, descending: bool) -> Func:
-    """The nest that sorts rows of 2 ** `rounds` elements; there are two copies of a row, read and written in turn."""
+def _network_of_shuffles(kind: dtypes.DType, rounds: int, descending: bool) -> Func:
+    """The nest that sorts rows of 2 ** `rounds` elements in one loop over all rounds: of any length, it is short. There
+    are two copies of a row, read and written in turn."""
     size, first = 2**rounds, rounds - 1
     phase, step = f"(t + {first}) // {rounds}", f"(t + {first}) % {rounds}"
     left, right = "r, t % 2, i // 2", f"r, t % 2, i // 2 + {size // 2}"
     earlier = f"key[{right}] {'>' if descending else '<'} key[{left}]"
     earlier = f"({earlier}) | ((key[{right}] == key[{left}]) & (tie[{right}] < tie[{left}]))"
     down = f"select({phase} < {rounds} - 1, int32(i), 0) >> int32(max({phase} + {step} + 2 - {rounds}, 0))"
-    return parse(NETWORK.format(
+    return parse(SHUFFLED.format(
         type=kind.name, n=size, last=size - 1, rounds=rounds, count=rounds**2 - first, phase=phase, step=step,
         left=left, right=right, earlier=earlier, next="r, (t + 1) % 2, i", other=f"((int32(i) ^ ({down})) & 1) == 1",
     ))  # fmt: skip
@@ -142,17 +227,41 @@ def _network(kind: dtypes.DType, rounds: int, descending: bool) -> Func:
 
 def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) -> Tensor:
     """The indices of the first `count` elements of each row in order; what fills a row up comes last."""
-    rounds = (size - 1).bit_length()
-    whole = 2**rounds
+    whole = 1 << (size - 1).bit_length()
     flat = rows.reshape((-1, size))
     keys, ties = _keys(flat, size, whole, descending)
+    keys = _filled_up(keys, descending)
     if whole > size:
-        keys = pad(keys, ((0, 0), (0, whole - size)), value=keys.dtype.least if descending else keys.dtype.greatest)
         places = arange(whole, dtype="int32") + 2 * whole
         ties = where(arange(whole) < size, pad(broadcast_to(ties, flat.shape), ((0, 0), (0, whole - size))), places)
     ties = broadcast_to(ties.astype("int32"), keys.shape)
-    *_, order = call(_network(keys.dtype, rounds, descending), keys, ties)
+    if _by_phases(rows, size):
+        *_, order = call(_network(keys.dtype, whole, descending, values=False), keys, ties)
+    else:
+        *_, order = call(_network_of_shuffles(keys.dtype, whole.bit_length() - 1, descending), keys, ties)
     return order[:, :count].reshape((*rows.shape[:-1], count))
+
+
+def _values_by_network(rows: Tensor, size: int, descending: bool) -> Tensor:
+    """The elements of each row in order."""
+    keys = rows.reshape((-1, size))
+    keys = _filled_up(keys.astype("float32") if keys.dtype.is_narrow else keys, descending, math.nan)
+    *_, found = call(_network(keys.dtype, 1 << (size - 1).bit_length(), descending, values=True), keys)
+    return found[:, :size].astype(rows.dtype).reshape(rows.shape)
+
+
+def _filled_up(keys: Tensor, descending: bool, greatest: float | None = None) -> Tensor:
+    """Rows of `keys` filled up to a power of two by what comes last: the least element, or the greatest float."""
+    size = int(keys.shape[-1])
+    missing = (1 << (size - 1).bit_length()) - size
+    greatest = keys.dtype.greatest if greatest is None or not keys.dtype.is_float else greatest
+    return pad(keys, ((0, 0), (0, missing)), value=keys.dtype.least if descending else greatest) if missing else keys
+
+
+def _by_phases(rows: Tensor, size: int) -> bool:
+    """Whether a network sorts `rows` of `size` elements with a nest for each of its phases."""
+    count = [n for n in rows.shape[:-1] if isinstance(n, int)]
+    return size <= MOST_BY_PHASES and (len(count) < rows.ndim - 1 or math.prod(count) >= LEAST_SIDE_BY_SIDE)
 
 
 def _few(count: int, size: Any) -> bool:
@@ -164,20 +273,30 @@ def _few(count: int, size: Any) -> bool:
 
 def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) -> tuple[Tensor, int, Tensor]:
     """The keys in memory, the axis, and the indices along it of the first `count` in order, stable."""
+    elements, d, order = _rows_along(what, x, axis)
+    rows, size = elements.transpose(order), elements.shape[d]
+    if isinstance(count, int) and 0 < count <= MOST_SELECTED and _few(count, size):
+        at = _places_by_selection(rows, count, descending)
+    elif isinstance(size, int) and _by_network(size):
+        at = _places_by_network(rows, size, count, descending)
+    else:
+        at = _places_by_rank(rows, count, descending)
+    return elements, d, at.astype("int64").transpose([order.index(k) for k in range(elements.ndim)])
+
+
+def _rows_along(what: str, x: Any, axis: int) -> tuple[Tensor, int, list[int]]:
+    """The elements in memory, the axis, and the order of dimensions that puts it last."""
     e = stage_reduction(as_expr(Tensor, x, None))
     if not e.ndim:
         raise ExprError(f"{what} of {e.described()}, which has no dimension to sort along")
     d = axis_of(what, axis, e, e.ndim)
     elements = (e.astype("uint8") if e.dtype == dtypes.bool_ else e).named("elements")
-    order = [k for k in range(e.ndim) if k != d] + [d]
-    rows, size = elements.transpose(order), e.shape[d]
-    if isinstance(count, int) and 0 < count <= MOST_SELECTED and _few(count, size):
-        at = _places_by_selection(rows, count, descending)
-    elif isinstance(size, int) and NETWORK_SIZE <= size <= MOST_IN_A_NETWORK:
-        at = _places_by_network(rows, size, count, descending)
-    else:
-        at = _places_by_rank(rows, count, descending)
-    return elements, d, at.astype("int64").transpose([order.index(k) for k in range(e.ndim)])
+    return elements, d, [k for k in range(e.ndim) if k != d] + [d]
+
+
+def _by_network(size: int) -> bool:
+    """Whether rows of `size` elements are sorted by a network."""
+    return NETWORK_SIZE <= size <= MOST_IN_A_NETWORK
 
 
 def _gathered_rows(e: Tensor, d: int, at: Tensor) -> Tensor:
@@ -198,7 +317,12 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The elements of `x` in order along `axis`; NaN counts as the largest."""
     e = as_expr(Tensor, x, None)
     count = e.shape[axis_of("sort", axis, e, e.ndim)] if e.ndim else 0
-    return _gathered_rows(*_sorting_places("sort", e, axis, count, descending)).astype(e.dtype)
+    elements, _, order = _rows_along("sort", e, axis)
+    rows = elements.transpose(order)
+    if not (isinstance(count, int) and _by_network(count) and _by_phases(rows, count)):
+        return _gathered_rows(*_sorting_places("sort", e, axis, count, descending)).astype(e.dtype)
+    found = _values_by_network(rows, count, descending)
+    return found.transpose([order.index(k) for k in range(e.ndim)]).astype(e.dtype)
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,12 @@ def is_plain_copy(s: lp.Schedule, stage: str) -> bool:
 
 def is_view(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` stores elements of one array as they are, in another order or shape."""
-    if s.reduced(stage) or len(s.accesses(stage)) != 2 or not one_nest(s, stage) or not s.loops(stage):
+    return bool(s.loops(stage)) and one_nest(s, stage) and is_move(s, stage)
+
+
+def is_move(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage`, which stands in a loop, stores elements of one array as they are."""
+    if s.reduced(stage) or len(s.accesses(stage)) != 2:
         return False
     body: Any = s.loop(s.loops(stage)[-1]).body
     return any(getattr(x, "label", "") == stage and hasattr(getattr(x, "value", None), "buffer") for x in body)

@@ -84,7 +84,8 @@ def tiled(
     batch = tuple(x for x in s.loops(stage) if x not in (t.row, t.column))
     s, (high, i) = s.split(t.row, tile).with_loops
     s, (wide, j) = s.split(t.column, tile).with_loops
-    s = s.reorder(*batch, high, wide, i, j)
+    moved = s.loops(stage)[len(batch) :] if s.loops(stage)[: len(batch)] == batch else s.loops(stage)
+    s = s.reorder(*(x for x in (*batch, high, wide, i, j) if x in moved))  # what is around them may hold more
     s, copy = s.cache_read(stage, t.buffer, scope, at=wide).with_stage
     return s, copy, batch, (high, wide, i, j)
 

@@ -47,6 +47,7 @@ from .piecewise import cut_in_pieces
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
+from .rows_in_lanes import rows_in_lanes
 from .shared_rows import shared_rows
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
@@ -92,14 +93,19 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(views_inlined(s))) if is_new else s)
-    together = _rows_in_one_loop(s, lanes)
-    if together is None and (split := _periods_split(s, lanes)).func is not s.func:
-        s, together = split, _rows_in_one_loop(split, lanes)
+    laned, done = _rows_in_lanes(s, lanes)
+    if laned is not s:
+        s, together = laned, None
+    else:
+        together = _rows_in_one_loop(s, lanes)
+        if together is None and (split := _periods_split(s, lanes)).func is not s.func:
+            s, together = split, _rows_in_one_loop(split, lanes)
     if together is not None:
         return together
     s = _windows_first(shared_rows(s), lanes)
-    copies = [x for x in s.stages if is_reshaped_operand(s, x)]
-    for stage in (*(x for x in s.stages if x not in copies), *copies):
+    left = [x for x in s.stages if x not in done]
+    copies = [x for x in left if is_reshaped_operand(s, x)]
+    for stage in (*(x for x in left if x not in copies), *copies):
         if stage in copies:
             s = if_legal(s, "compute_inline", stage)  # into copies of tiles, or tiles read it as it lies
         if stage in s.stages:
@@ -118,6 +124,18 @@ def _several_on_threads(s: lp.Schedule) -> lp.Schedule:
         if any(iterations(s, found) is None or worth_sharing(s, stage, found, start) for stage, found in parts):
             s = parallel_if_legal(s, nest.stages[0], loops[0][0])
     return s
+
+
+def _rows_in_lanes(s: lp.Schedule, lanes: int | None) -> tuple[lp.Schedule, set[str]]:
+    """`s` with its nests of several statements that shuffle rows of their own with a row in each lane, and the stages
+    that stand there then."""
+    done = set[str]()
+    for nest in lp.nests(s.func):
+        if nest.stages[0] in s.stages:
+            made = rows_in_lanes(s, nest.stages[0], lanes=lanes)
+            if made.func is not s.func:
+                s, done = made, done | {*nest.stages} | ({*made.stages} - {*s.stages})
+    return s, done
 
 
 def _prepared(s: lp.Schedule) -> lp.Schedule:

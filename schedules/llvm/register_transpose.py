@@ -34,14 +34,21 @@ def transposed_tile(s: lp.Schedule, stage: str) -> int | None:
 def transpose_cpu(s: lp.Schedule, stage: str, *, rows: int | None = None) -> lp.Schedule:
     """`stage`, which reads an input across the direction it writes in, by tiles of `rows` x `rows`, by default as many
     as a vector has elements; threads over tiles. ScheduleError if `stage` is no such stage."""
+    s = register_tiles(s, stage, rows)
+    outside = s.loops(stage)[:-3]  # a batch, and tiles one below the other
+    outer = next((x for x in outside if (extent(s, x) or lp.thread_count()) >= lp.thread_count()), outside[-1])
+    return parallel_if_legal(s, stage, outer)
+
+
+def register_tiles(s: lp.Schedule, stage: str, rows: int | None = None) -> lp.Schedule:
+    """`transpose_cpu` on one thread."""
     t, rows = find_transposed_read(s, stage), rows or transposed_tile(s, stage)
     rows = None if rows is None else REGISTER_TILE(rows, at=stage)
     if t is None or rows is None:
         raise lp.ScheduleError(f"{stage} reads nothing across the direction that it writes in, or less than a tile")
-    s, copy, batch, (high, wide, i, j) = tiled(s, stage, t, rows, "local")
+    s, copy, _, (high, wide, i, j) = tiled(s, stage, t, rows, "local")
     along, across = s.loops(copy)[-1], s.loops(copy)[-2]
     s = s.vectorize(along).unroll(across).vectorize(j).unroll(i)
     for loop in (wide, high):
         s = if_legal(s, "partition", loop)
-    outer = next((x for x in (*batch, high) if (extent(s, x) or lp.thread_count()) >= lp.thread_count()), high)
-    return parallel_if_legal(s, stage, outer)
+    return s

@@ -63,7 +63,7 @@ def test_intermediates_of_a_row_lie_in_shared_memory(rows: int, n: int, threads:
 
 def test_rows_that_shared_memory_does_not_hold_stay_in_global_memory() -> None:
     s = lp.Schedule(lp.parse(TWICE.format(rows=2, n=1 << 15)))
-    with pytest.raises(lp.ScheduleError, match="shared memory"):
+    with pytest.raises(lp.ScheduleError, match="take more than"):
         own_intermediates(s, s.stages[0])
     made = schedules.gpu(s)
     assert made.buffer("t").scope == "global"

@@ -204,9 +204,12 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
     nest = loop_of(func, loop)
     if nest is not None and element_determines_loops(func, nest, [loop]):
         return
-    for s, t in conflicting_pairs([s for s in statements_in(func, nests_declaring(loop)) if loop in s.dims]):
+    inside = [s for s in statements_in(func, nests_declaring(loop)) if loop in s.dims]
+    renewed = {a.buffer for s in inside for a in s.accesses if loop in a.private}  # each iteration has its own
+    for s, t in conflicting_pairs(inside):
         end = s.when.index(loop) + 1
-        if s.when[:end] == t.when[:end]:
+        meet = (s.writes & t.touches) | (s.touches & t.writes)
+        if s.when[:end] == t.when[:end] and not meet <= renewed:
             yield s, t, before(instance_times(s.when[:end], "s"), instance_times(t.when[:end], "t"))[-1:]
 
 

@@ -9,7 +9,7 @@ from loopir.analysis.regions.footprint import accesses_in
 from loopir.arith.simplify_func import simplify_body
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Func, Index, Int, Loop, Stmt
-from loopir.ir.traverse.walk import accessed_buffers, loops, nests_touching, replace, replace_stmt
+from loopir.ir.traverse.walk import accessed_buffers, free_vars, loops, nests_touching, replace, replace_stmt
 from loopir.schedule.core.facts import known_at, known_in
 from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.legality.refusal import witness_in_memory
@@ -59,7 +59,8 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         )
     if b.layout is not None:
         raise ScheduleError(f"{b.name} has a layout already", suggestion="fold its storage before set_layout")
-    clash = None if _in_a_window(func, alloc, dim, factor) else lifetime_clash(func, b.name, dim, factor)
+    few = _in_one_row(func, alloc, dim) or _in_a_window(func, alloc, dim, factor)
+    clash = None if few else lifetime_clash(func, b.name, dim, factor)
     size = b.shape[dim]
     if isinstance(size, Int) and size.value <= factor:
         return func
@@ -82,6 +83,14 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         what = "a ring for each iteration that runs at once"
         raise ScheduleError(reason, loop=error.loop, witness=witness, suggestion=what) from None
     return new
+
+
+def _in_one_row(func: Func, alloc: Alloc, dim: int) -> bool:
+    """Whether all that is done with the buffer while it is there is done in one row, which loops around it choose."""
+    name, inside = alloc.buffer.name, {x.var for x in loops(alloc.body)}
+    touching = statements_in(func, nests_touching(name))
+    found = {a.at[dim] for s in touching for a in s.accesses if a.buffer == name}
+    return len(found) == 1 and all(x is not None and free_vars(x).isdisjoint(inside) for x in found)
 
 
 def _in_a_window(func: Func, alloc: Alloc, dim: int, factor: int) -> bool:

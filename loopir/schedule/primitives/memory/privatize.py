@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loopir.analysis.dataflow.liveness import clobbered_read
-from loopir.analysis.dependence.access import statements_of
+from loopir.analysis.dependence.access import Access, statements_of
 from loopir.errors import ScheduleError, pairs
-from loopir.ir.grammar import Alloc, Func, Loop, Stmt
+from loopir.ir.grammar import Alloc, Func, Loop, Stmt, Var
 from loopir.ir.traverse.walk import leaf_paths, path_to, replace, replace_stmt, rewrite, statements
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.scopes import find_alloc, require_place
@@ -79,9 +81,16 @@ def _chain(alloc: Alloc, target: Loop) -> tuple[Stmt, ...]:
     return place.around[: end + 1]
 
 
+def _is_subscript(loop: str, accesses: Sequence[Access]) -> bool:
+    """Whether one subscript of all `accesses`, the same one, is `loop`."""
+    return any(all(x == Var(loop) for x in at) for at in zip(*(a.at for a in accesses), strict=True))
+
+
 def _require_own(func: Func, name: str, around: tuple[str, ...]) -> None:
     """Refuse if an iteration of the loops `around`, from the allocation to the loop, reads what another one wrote."""
     done = [(s, a) for s in statements_of(func) if name in s.touches for a in s.accesses if a.buffer == name]
+    if all(_is_subscript(loop, [a for _, a in done]) for loop in around):
+        return  # elements of two iterations are others
     clash = clobbered_read(func, [x for x in done if x[1].write], done, across=around)
     if clash is not None:
         element = f"{name}[{', '.join(map(str, clash.old))}]"
