@@ -44,21 +44,22 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
     sizes = _sizes(what, terms, tensors)
     t = common_type(tensors)
     work = dtypes.dtype(accum_dtype) if accum_dtype is not None else float32 if t.is_narrow else t
-    left: list[_Factor] = [(cast(x, work), term) for x, term in zip(tensors, terms, strict=True)]
+    left: list[_Factor] = [*zip(tensors, terms, strict=True)]
     made, term = left[0]
     if len(left) == 1:
         labels = "".join(dict.fromkeys(term))
-        return cast(_summed(_broadcast_dims(made, term, labels, sizes), labels, result, sizes), t)
+        return cast(_summed(_broadcast_dims(cast(made, work), term, labels, sizes), labels, result, sizes), t)
     for a, b in _contraction_order(terms, result, sizes):
         (x, one), (y, other) = left[a], left[b]
         rest = [factor for n, factor in enumerate(left) if n not in (a, b)]
         kept = _kept_labels(one, other, [term for _, term in rest], result)
         order = kept + "".join(c for c in dict.fromkeys(one + other) if c not in kept)
-        x = _broadcast_dims(red.stored_if_costly(x), one, order, sizes)
-        y = _broadcast_dims(red.stored_if_costly(y), other, order, sizes)
+        # stored in their own type, which may be narrow, and converted as they are read
+        x = _broadcast_dims(cast(red.stored_if_costly(x), work), one, order, sizes)
+        y = _broadcast_dims(cast(red.stored_if_costly(y), work), other, order, sizes)
         made = _summed(elementwise(Tensor, "and_" if work == bool_ else "mul", x, y, to=work), order, kept, sizes)
         made = cast(made, t) if t.is_narrow and accum_dtype is None else made
-        left = [(cast(made, work), kept), *rest]
+        left = [(made, kept), *rest]
     return cast(made, t)
 
 

@@ -41,6 +41,14 @@ def test_einsum(case: tuple[str, list[tuple[int, ...]]], dtype: str) -> None:
     assert_close(run(t + 0, *arrays), np.asarray(expected, dtype))
 
 
+def test_what_is_made_of_a_narrow_operand_is_stored_narrow() -> None:
+    """As `@` has it: so that tensor cores multiply it."""
+    a, b = lp.placeholder((8, 64, 32), "bfloat16"), lp.placeholder((8, 32, 48), "bfloat16")
+    one, two = (str(lp.Schedule(t)) for t in (lp.einsum("etf,efd->etd", lp.silu(a), b), lp.silu(a) @ b))
+    assert 'alloc("bfloat16[8, 64, 32]") as t' in one
+    assert 'alloc("bfloat16[8, 64, 32]") as t' in two
+
+
 def test_a_product_of_matrices_is_the_nest_of_one() -> None:
     a, b = lp.placeholder((3, 4), name="A"), lp.placeholder((4, 5), name="B")
     one, two = (str(lp.Schedule(t)).splitlines()[1:] for t in (lp.einsum("ij,jk->ik", a, b), a @ b))
