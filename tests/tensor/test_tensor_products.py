@@ -43,7 +43,8 @@ def test_einsum(case: tuple[str, list[tuple[int, ...]]], dtype: str) -> None:
 
 def test_what_is_made_of_a_narrow_operand_is_stored_narrow() -> None:
     """As `@` has it: so that tensor cores multiply it."""
-    a, b = lp.placeholder((8, 64, 32), "bfloat16"), lp.placeholder((8, 32, 48), "bfloat16")
+    a = lp.placeholder((8, 64, 32), "bfloat16", name="a")
+    b = lp.placeholder((8, 32, 48), "bfloat16", name="b")
     one, two = (str(lp.Schedule(t)) for t in (lp.einsum("etf,efd->etd", lp.silu(a), b), lp.silu(a) @ b))
     assert 'alloc("bfloat16[8, 64, 32]") as t' in one
     assert 'alloc("bfloat16[8, 64, 32]") as t' in two
