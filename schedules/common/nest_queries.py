@@ -54,6 +54,19 @@ def evaluates_functions(s: lp.Schedule, stage: str) -> bool:
     return False
 
 
+def divides_in_values(s: lp.Schedule, stage: str) -> bool:
+    """Whether the values of `stage`, or what decides between them, divide indices: subscripts do not count."""
+    pending: list[Any] = [s.loop(x) for x in s.loops(stage)[-1:]]
+    while pending:
+        x = pending.pop()
+        if type(x).__name__ in ("FloorDiv", "Mod"):
+            return True
+        names = ("body", "then", "orelse", "values", "args", "terms")
+        pending += [y for found in (getattr(x, name, ()) for name in names) for y in found]
+        pending += [getattr(x, name) for name in ("value", "cond", "of", "a", "b", "term") if hasattr(x, name)]
+    return False
+
+
 def iterations(s: lp.Schedule, loops: Iterable[str], unknown: int | None = None) -> int | None:
     """How many iterations `loops` have together, each that is not known taken to have `unknown`, if that is given."""
     counts = [unknown if (n := extent(s, x)) is None else n for x in loops]

@@ -13,7 +13,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import argument_names, extent, fused, if_legal, reads_of, reads_own
+from .nest_queries import argument_names, divides_in_values, extent, fused, if_legal, reads_of, reads_own
 
 
 @lp.composite
@@ -56,7 +56,8 @@ def join_views(s: lp.Schedule) -> lp.Schedule:
 def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with neighbouring loops of `stage` as one, where all that it touches goes on from one to the next: elements
     lie as far apart across the end of the inner loop as along it. Of a fold, the loops that it is over alone; of a
-    scan, not one that carries a dependence with one that carries none."""
+    scan, not one that carries a dependence with one that carries none. Where the values speak of the loops, as a mask
+    of a triangle does, each lane would divide to find them: rows of a vector or more stay rows then."""
 
     def may_be_one(outer: str, inner: str) -> bool:
         over = s.reduced(stage)
@@ -66,7 +67,10 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
         return len(carried) < 2
 
     while (pair := contiguous_pair(s, stage, may_be_one)) is not None:
-        s = s.fuse(*pair)
+        t, long = s.fuse(*pair), (extent(s, pair[1]) or 0) >= lp.vector_unit()[0]
+        if long and divides_in_values(t, stage) and not divides_in_values(s, stage):
+            break
+        s = t
     return s
 
 

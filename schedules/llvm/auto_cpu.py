@@ -360,7 +360,8 @@ def _matrices(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
-    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own.
+    """One loop over independent elements: whole chunks for the threads, what is left in a loop of its own, by vectors
+    where functions are evaluated, of which LLVM makes none of most.
 
     What does not stay in the caches is stored past them.
     """
@@ -370,8 +371,10 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     if s.why("split", loop, chunk, tail="peel") is not None:
         return s
     s = s.split(loop, chunk, tail="peel")
-    outer, inner, *_ = s.last.loops
+    outer, inner, *rest = s.last.loops
     vectors = IN_FLIGHT(VECTORS, at=stage)
+    for left in rest if evaluates_functions(s, stage) else ():
+        s = in_lanes(s, left, vectors * lanes)
     s, (_, lane) = parallel(s, stage, outer).split(inner, vectors * lanes).with_loops
     if s.why("vectorize", lane) is not None:
         return s

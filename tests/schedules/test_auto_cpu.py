@@ -262,3 +262,14 @@ def test_functions_of_several_vectors_are_evaluated_side_by_side(monkeypatch: py
     assert vector_lanes((x - row) * 2.0) == [16]
     assert vector_lanes(lp.exp(y)[:, 1:] + 1.0)[0] == 32  # 87 elements: six vectors, three times two
     assert vector_lanes(lp.exp(row)) == [64]
+
+
+@pytest.mark.parametrize("size", [20000, None])
+def test_what_is_left_of_a_line_evaluates_functions_by_vectors(size: int | None) -> None:
+    x = lp.placeholder((size or lp.symbol("n"),), "float32", name="x")
+    made = schedules.cpu(lp.Schedule(lp.sin(x).named("y")))
+    assert len(made.stages) > 1
+    for stage in made.stages:
+        assert made.loop(made.loops(stage)[-1]).kind == "vectorize"
+    a = np.linspace(-9, 9, 20000, dtype=np.float32)
+    np.testing.assert_allclose(made.build("llvm")(a), np.sin(a), rtol=0, atol=1e-6)

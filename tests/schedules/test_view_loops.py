@@ -13,7 +13,15 @@ import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.nest_queries import extent
-from schedules.common.view_loops import fuse_viewed_dims, is_viewed, join_view, join_views, over_folds, split_views
+from schedules.common.view_loops import (
+    fuse_contiguous,
+    fuse_viewed_dims,
+    is_viewed,
+    join_view,
+    join_views,
+    over_folds,
+    split_views,
+)
 
 
 @settings(max_examples=15, deadline=None)
@@ -179,3 +187,15 @@ def test_a_product_is_stored_in_any_shape_by_its_own_kernel(shape: tuple[int, ..
     plain, viewed = (schedules.auto(lp.Schedule(x), "cuda", arch="sm_90a").report(arch="sm_90a") for x in (a @ b, out))
     assert len(viewed.kernels) == 1
     assert viewed.seconds <= 1.05 * plain.seconds
+
+
+@pytest.mark.parametrize(("columns", "fused"), [(200, False), (3, True)])
+def test_rows_with_a_mask_of_their_indices_stay_rows(columns: int, fused: bool) -> None:
+    x = lp.placeholder((70, columns), "float32", name="x")
+    s = lp.Schedule(lp.tril(x).named("y"))
+    made = fuse_contiguous(s, "y")
+    assert (len(made.loops("y")) == 1) == fused  # short rows are no vectors
+    assert_equivalent(s, schedules.cpu(s))
+    counted = (x + lp.arange(70 * columns, dtype="float32").reshape((70, columns))).named("y")
+    plain = lp.Schedule(counted)
+    assert len(fuse_contiguous(plain, "y").loops("y")) == 1  # counted along both loops, nothing is divided
