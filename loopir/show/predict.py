@@ -15,6 +15,7 @@ from loopir.machines import Cpu, Machine
 from loopir.show.cpu_time import cpu_seconds
 from loopir.show.estimate import TYPICAL_SIZE, at_sizes, size_of
 from loopir.show.report import report
+from loopir.show.units import seconds, si
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Prediction:
     parts: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
     """On a GPU, the seconds that all kernels would take for one thing alone, by its name in a report: "instructions",
     "tensor cores", "memory"."""
+
+    def __repr__(self) -> str:
+        kernels = f"{self.kernels} kernel{'s' * (self.kernels != 1)}"
+        moved = f", {si(self.bytes)}B moved" if self.bytes else ""
+        return f"{seconds(self.seconds)} predicted, {kernels}{moved}"
 
 
 def predict_gpu(func: Func, lowered: Func, sizes: Mapping[str, int], gpu: Machine) -> Prediction:

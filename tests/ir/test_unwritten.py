@@ -59,3 +59,34 @@ def test_what_other_iterations_or_a_guard_may_have_written_is_taken() -> None:
             x[i] = a[i] if i == 0 else x[i - 1] + a[i]
 
     assert len({lp.Schedule(f).func.name for f in (solve, scan, select)}) == 3
+
+
+def test_an_element_that_is_not_there_is_refused() -> None:
+    with pytest.raises(
+        lp.VerifyError, match=r"f: b\[i\] = a\[i \+ 1\] is outside of a: at i=7, index 0 is 8, and a has 8"
+    ):
+
+        @lp.func
+        def f(a: "float32[8]", b: "out float32[8]"):  # pyright: ignore
+            for i in range(8):
+                b[i] = a[i + 1]
+
+    with pytest.raises(lp.VerifyError, match=r"g: b\[8\] = 1.0 is outside of b: index 0 is 8"):
+
+        @lp.func
+        def g(b: "out float32[8]"):  # pyright: ignore
+            b[8] = 1.0
+
+
+def test_what_a_guard_or_a_size_may_leave_out_is_taken() -> None:
+    @lp.func
+    def f(n: "size", a: "float32[8]", b: "inout float32[8]", at: "int32[8]"):  # pyright: ignore
+        for i in range(8):
+            if i < 7:
+                b[i] = a[i + 1]
+            b[i] = select(i < 7, a[i + 1], 0.0)  # pyright: ignore
+            b[i] = a[at[i]]
+        for j in range(n):
+            b[j + 1] = 0.0
+
+    assert f.sizes == ("n",)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import loopir as lp
+import schedules
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -103,3 +104,11 @@ def test_a_type_checker_takes_the_readme(tmp_path: Path) -> None:
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
     types = re.findall(r'error: Type "(\w+)" is not assignable to declared type "int"', told)
     assert (types, told.count("error:")) == (["Built", "Tensor", "Tensor"], 3), told
+
+
+def test_plans_predictions_and_compiled_functions_are_shown_in_words() -> None:
+    x = lp.placeholder((lp.symbol("n"), 64), "float32", name="x")
+    s = lp.Schedule(x.sum(axis=1))
+    assert re.fullmatch(r"[\d.]+ [mun]s predicted, 1 kernel(, .*B moved)?", repr(lp.predict(s, "llvm")))
+    assert repr(schedules.plan(s, "llvm")) == str(schedules.plan(s, "llvm"))
+    assert repr(lp.jit(lambda a, b: a + b)) == "<lp.jit of <lambda>(a, b), 0 kernels so far>"

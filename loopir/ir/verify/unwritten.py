@@ -1,9 +1,13 @@
-"""Find elements that a nest, as a person wrote it, reads though nothing can have written them."""
+"""Find elements that a nest, as a person wrote it, reads though nothing has written them, or that are not there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Func, If, Int, Load, Reduce, Store
+from loopir.ir.grammar import Func, If, Index, Int, Load, Reduce, Store
+from loopir.ir.layout.layouts import evaluate, reads_only
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import StmtPath, allocated_buffers, free_vars, guarded_loads, leaf_paths
 
@@ -20,6 +24,7 @@ def require_written_first(func: Func) -> None:
         written = {place.stmt.buffer.name} if isinstance(place.stmt, Store) else {b.name for b in place.stmt.buffers}
         found = guarded_loads(place.stmt)
         _require_counted_from_start(func, place, tuple(load for load, _ in found))
+        _require_elements(func, place, [load for load, conds in found if not conds])
         if _runs_first(place):
             reads = {load.buffer.name for load, conds in found if not conds}
             reads |= written if isinstance(place.stmt, Reduce) and place.stmt.init is None else set()
@@ -49,3 +54,35 @@ def _require_counted_from_start(func: Func, place: StmtPath, loads: tuple[Load, 
                     f"{func.name}: {text(place.stmt).strip()} reads {buffer.name} at index {ix.value}; indices "
                     f"count from 0, so the last is {text(buffer.shape[d] - 1)}"
                 )
+
+
+CORNERS = 4
+"""Loops whose first and last iterations are tried together."""
+
+
+def _require_elements(func: Func, place: StmtPath, loads: Sequence[Load]) -> None:
+    """VerifyError where a statement that is sure to run, as all loops around it have a known number of iterations, is
+    outside of a dimension of known size in the first iteration of some of these and the last of the others."""
+    extents = {x.var: x.extent.value for x in place.loops if isinstance(x.extent, Int) and x.extent.value > 0}
+    if len(extents) < len(place.loops) or any(isinstance(s, If) for s in place.around):
+        return
+    own = place.stmt.buffers if isinstance(place.stmt, Reduce) else (place.stmt.buffer,)
+    for buffer, at in [*((x.buffer, x.at) for x in loads), *((b, place.stmt.at) for b in own)]:
+        for d, (ix, size) in enumerate(zip(at, buffer.shape, strict=False)):
+            for here, index in _indices_at_ends(ix, extents) if isinstance(size, Int) else ():
+                if not 0 <= index < size.value:
+                    when = f"at {', '.join(f'{v}={n}' for v, n in here.items())}, " if here else ""
+                    raise VerifyError(
+                        f"{func.name}: {text(place.stmt).strip()} is outside of {buffer.name}: {when}index {d} is "
+                        f"{index}, and {buffer.name} has {size.value} there; an if around it guards it"
+                    )
+
+
+def _indices_at_ends(ix: Index, extents: Mapping[str, int]) -> Iterator[tuple[dict[str, int], int]]:
+    """What `ix` is where each of its loops is in its first or its last iteration, and these; nothing if it depends on
+    what is not known."""
+    inside = [v for v in extents if v in free_vars(ix)]
+    if len(inside) <= CORNERS and reads_only(ix, frozenset(inside)):
+        for ends in product((False, True), repeat=len(inside)):
+            here = {v: extents[v] - 1 if end else 0 for v, end in zip(inside, ends, strict=True)}
+            yield here, evaluate(ix, here)

@@ -49,6 +49,8 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
     ScheduleError for what is no size of `func`, for a negative one, where an assumption of `func` does not hold, and
     where a statement that runs divides by a size of 0.
     """
+    if not isinstance(func, Func):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"fix_sizes takes a Func, not a {type(func).__name__}; of a Schedule s it is s.func")
     for name, value in sizes.items():
         if name not in func.sizes:
             known = ", ".join(func.sizes) or "none"
