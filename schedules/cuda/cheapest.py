@@ -18,7 +18,7 @@ import loopir as lp
 
 from ..common.knobs import are_chosen
 from ..common.nest_queries import legal
-from .recipe_table import is_lowered, lowered
+from .recipe_table import is_lowered, lowered, remembering_lowered
 
 SAVED, LEAST_GAIN = 4.0e-7, 0.03
 """Seconds, and what part of the seconds of the first, that another recipe is to save at least."""
@@ -93,6 +93,8 @@ class Choices:
     """
 
     prices: dict[tuple[str, ...], list[Priced]] = field(default_factory=dict[tuple[str, ...], list[Priced]])
+    lowered: dict[tuple[str, lp.Machine], bool] = field(default_factory=dict[tuple[str, lp.Machine], bool])
+    """Whether lowering for a machine takes a program, by its text."""
     asked: int = 0
     """How often the cheapest of some recipes was asked for."""
 
@@ -103,9 +105,11 @@ _choices = ContextVar[Choices | None]("choices", default=None)
 @contextmanager
 def remembering(choices: Choices) -> Generator[None]:
     """Compare recipes once in the body for all parts of programs that differ in names alone."""
-    token = _choices.set(choices if (known := _choices.get()) is None else known)
+    choices = choices if (known := _choices.get()) is None else known
+    token = _choices.set(choices)
     try:
-        yield
+        with remembering_lowered(choices.lowered):
+            yield
     finally:
         _choices.reset(token)
 

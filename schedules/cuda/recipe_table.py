@@ -7,7 +7,9 @@ decides between two that match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,9 +36,10 @@ class Recipe:
         """What it makes of `stage`; None where it does not match, a step is refused, or the target does not take it."""
         if not self.matches(s, stage):
             return None
-        if self.checked or checked:
+        if self.checked and not checked:
             return lowered(s, self.schedule, stage)
-        return legal(s, self.schedule, stage)
+        made = legal(s, self.schedule, stage)
+        return made if made is None or not checked or is_lowered(made) else None
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,49 @@ def first_of(rows: Sequence[Recipe]) -> Callable[[lp.Schedule, str], lp.Schedule
 
 
 def lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
-    """What `schedule` makes of `s`, if it takes it and lowering for CUDA takes that."""
+    """What `schedule` makes of `s`, if it takes it and lowering for CUDA takes that.
+
+    The nests that it changes are lowered, each by itself; the program as a whole where one of these is not taken, or
+    all are changed. So what recipes for one nest after the other take is not lowered again for each of the others.
+    """
     made = legal(s, schedule, *args, **options)
-    return made if made is not None and is_lowered(made) else None
+    return made if made is not None and (_are_lowered(made, _changed(s, made)) or is_lowered(made)) else None
+
+
+def _changed(s: lp.Schedule, made: lp.Schedule) -> list[tuple[str, ...]]:
+    """The stages of each nest of `made` that is no nest of `s`; none if all are."""
+    before = {id(s.loop(x)) for stage in s.stages for x in s.loops(stage)[:1]}
+    every = [nest.stages for nest in lp.nests(made.func)]
+    found = [x for x in every if not {id(made.loop(y)) for y in made.loops(x[0])[:1]} & before]
+    return found if len(found) < len(every) else []
+
+
+_lowered_texts = ContextVar[dict[tuple[str, lp.Machine], bool] | None]("lowered_texts", default=None)
+
+
+@contextmanager
+def remembering_lowered(known: dict[tuple[str, lp.Machine], bool]) -> Generator[None]:
+    """Look once in the body at programs of the same text, as nests by themselves are that differ in names alone."""
+    token = _lowered_texts.set(known)
+    try:
+        yield
+    finally:
+        _lowered_texts.reset(token)
+
+
+def _are_lowered(s: lp.Schedule, nests: Sequence[tuple[str, ...]]) -> bool:
+    """Whether there are `nests`, and lowering takes each as a program of its own."""
+    return bool(nests) and all(is_lowered(lp.Schedule(lp.extract(s.func, x).func)) for x in nests)
 
 
 def is_lowered(s: lp.Schedule) -> bool:
     """Whether lowering for CUDA takes `s`."""
-    try:
-        lp.lower(s, "cuda")
-    except (lp.ScheduleError, lp.LowerError, lp.TargetError):
-        return False
-    return True
+    known = {} if (outer := _lowered_texts.get()) is None else outer
+    key = lp.text(s.func), lp.machine()
+    if key not in known:
+        try:
+            lp.lower(s, "cuda")
+            known[key] = True
+        except (lp.ScheduleError, lp.LowerError, lp.TargetError):
+            known[key] = False
+    return known[key]

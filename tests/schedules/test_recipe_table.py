@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import loopir as lp
-from schedules.cuda.recipe_table import Phase, Recipe, apply_phases, first_of
+from schedules.cuda.recipe_table import Phase, Recipe, apply_phases, first_of, remembering_lowered
 
 
 def program() -> lp.Schedule:
@@ -63,6 +63,40 @@ def test_what_the_target_does_not_take_is_not_taken() -> None:
     unchecked = [Recipe("the same", lambda s, stage: stage == "a", wide, checked=False)]
     assert apply_phases(many, [Phase(unchecked)]).trace
     assert apply_phases(many, [Phase(unchecked)], checked=True).trace == ()
+
+
+def test_nests_that_a_recipe_leaves_as_they_are_are_not_lowered_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of nests that differ in names alone one is, where what is known of them is remembered."""
+    seen: list[tuple[str, ...]] = []
+    lower = lp.lower
+
+    def noted(s: lp.Schedule, target: str) -> object:
+        seen.append(s.stages)
+        return lower(s, target)
+
+    monkeypatch.setattr(lp, "lower", noted)
+    x = lp.placeholder((6, 4), "float32", name="x")
+    s = lp.Schedule([(x * 2.0).named(name) for name in ("y0", "y1", "y2")])
+    rows = [Recipe("all", always, lambda s, stage: s.bind(s.loops(stage)[0], "blockIdx.x"))]
+    made = apply_phases(s, [Phase(rows)])
+    assert len(made.trace) == len(seen) == 3
+    assert all(len(x) == 1 for x in seen)
+    with remembering_lowered({}):
+        assert apply_phases(s, [Phase(rows)]).func == made.func
+    assert len(seen) == 4
+
+
+def test_what_lowering_takes_of_a_program_alone_is_looked_at_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower = lp.lower
+
+    def whole_alone(s: lp.Schedule, target: str) -> object:
+        if len(s.stages) == 1:
+            raise lp.LowerError("this needs what the other nests make")
+        return lower(s, target)
+
+    monkeypatch.setattr(lp, "lower", whole_alone)
+    rows = [Recipe("all", always, unrolled)]
+    assert len(apply_phases(program(), [Phase(rows)]).trace) == 2
 
 
 def test_a_table_that_gives_nothing_is_named() -> None:
