@@ -21,7 +21,7 @@ import loopir as lp
 
 from .common.nest_queries import extent, iterations
 from .cuda.cheapest import Candidate, Choices, Observer, in_one_kernel, observing, remembering
-from .greedy import MOST_WHOLE, NEAR_BOUND, Greedy, Vetoes, vetoed
+from .greedy import MOST_WHOLE, NEAR_BOUND, TICK, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, Trace, flat, frozen
@@ -44,7 +44,13 @@ is scheduled, lowered and priced."""
 
 def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
     """Seconds that no schedule of `s` is faster than on a GPU: what it touches of its arguments moved once, by one
-    launch."""
+    launch, which starts with a load and waits for one."""
+    busy, reads = least_busy(s, machine, sizes)
+    return _seconds_of_launch(busy, machine, reads=reads)
+
+
+def least_busy(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> tuple[float, bool]:
+    """Seconds in which a GPU moves once what `s` touches of its arguments, and whether it reads any of them."""
     held, touched = lp.buffer_bytes(s, sizes), _bytes_touched(s)
     read, written = (
         sum(
@@ -52,7 +58,13 @@ def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] 
         )
         for write, other in ((False, "out"), (True, "in"))
     )
-    return machine.memory_seconds(read, written) + machine.launch
+    return machine.memory_seconds(read, written), read > 0
+
+
+def _seconds_of_launch(busy: float, machine: lp.Machine, *, reads: bool) -> float:
+    """Seconds of a launch, at least, one part of which is `busy` for so long: what reads waits for its first load
+    before it, and for another one in place of what is shorter (`lp.Report`)."""
+    return machine.launch + (machine.latency + max(busy, machine.latency) if reads else busy)
 
 
 def _bytes_touched(s: lp.Schedule) -> dict[tuple[str, bool], float]:
@@ -220,7 +232,7 @@ class Planner:
         if key not in self.cache:
             s = lp.Schedule(part.func)
             view = self._view(ids, s)
-            self.cache[key] = Found(s, view, NEAR_BOUND * self._bound(s, view), {})
+            self.cache[key] = Found(s, view, self._bound(s, view), {})
         return self.cache[key]
 
     def _cheapest(self, ids: Ids, kernels: int | None = None, only: str | None = None) -> Group | None:
@@ -290,11 +302,13 @@ class Planner:
         return Group((), rule.name, flat(steps), cost.seconds - self.call, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule, view: View) -> float:
-        """Seconds that no schedule of a group is faster than: its arguments moved once, or its products."""
+        """Seconds that are so near to what no schedule of a group is faster than that no others need be tried."""
         if self.target != "cuda":
             return 0.0
-        seconds = product_seconds(s, view.products, self.machine, self.sizes)
-        return max(least_seconds(s, self.machine, self.sizes), seconds + self.machine.launch)
+        busy, reads = least_busy(s, self.machine, self.sizes)
+        busy = max(busy, product_seconds(s, view.products, self.machine, self.sizes))
+        least = _seconds_of_launch(busy, self.machine, reads=reads)
+        return max(NEAR_BOUND * (busy + self.machine.launch), least + TICK)
 
     # ------------------------------------------------------------ which nests may be a group
 
