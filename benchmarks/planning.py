@@ -4,7 +4,7 @@
 
 Seconds are of the processor, the least of `--repeats` runs on new programs, after one run that imports what is needed.
 Each plan is of a program that no cache has seen. For chains and layers the growth says how much longer the program of
-twice the length takes. No GPU is needed: schedules are for an H200.
+twice the length takes. No GPU is needed: schedules are for an H200, but where they are for this machine's CPU.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ def rows(count: int) -> list[Any]:
     return [x]
 
 
+def largest(count: int) -> list[Any]:
+    """The largest of each row, and where they are."""
+    return list(lp.topk(given("x", 4096, 1024), count))
+
+
 def attention() -> list[Any]:
     q, k, v = (given(name, HEADS, TOKENS, 128, dtype=gpu_plans.BF) for name in "qkv")
     scores = (q @ lp.transpose(k, (0, 2, 1))).astype(gpu_plans.F32) * 128**-0.5
@@ -67,6 +72,8 @@ PROGRAMS: dict[str, Callable[[], list[Any]]] = {
     "attention": attention,
     **{f"layers, {n}": lambda n=n: layers(n) for n in (4, 8, 16)},
     **{f"chain of row stages, {n}": lambda n=n: rows(n) for n in (4, 8, 16)},
+    **{f"largest of rows, {n}": lambda n=n: largest(n) for n in (4, 8)},
+    **{f"layers for a CPU, {n}": lambda n=n: layers(n) for n in (4, 8, 16)},
 }
 
 
@@ -108,8 +115,9 @@ def main() -> None:
     for name, program in PROGRAMS.items():
         if wanted and not any(w in name for w in wanted):
             continue
+        target, arch = ("llvm", None) if "CPU" in name else ("cuda", ARCH)
         took = least(asked.repeats, lambda program=program: lp.Schedule(program()),
-                     lambda s: schedules.plan(s, "cuda", arch=ARCH))  # fmt: skip
+                     lambda s, target=target, arch=arch: schedules.plan(s, target, arch=arch))  # fmt: skip
         kind = name.rpartition(",")[0]
         growth = f"{took / before[1]:6.2f}" if kind and kind == before[0] else ""
         before = kind, took
