@@ -69,7 +69,9 @@ def _require_elements(func: Func, place: StmtPath, loads: Sequence[Load]) -> Non
     own = place.stmt.buffers if isinstance(place.stmt, Reduce) else (place.stmt.buffer,)
     for buffer, at in [*((x.buffer, x.at) for x in loads), *((b, place.stmt.at) for b in own)]:
         for d, (ix, size) in enumerate(zip(at, buffer.shape, strict=False)):
-            for here, index in _indices_at_ends(ix, extents) if isinstance(size, Int) else ():
+            if not isinstance(size, Int):
+                continue
+            for here, index in _indices_at_ends(ix, extents):
                 if not 0 <= index < size.value:
                     when = f"at {', '.join(f'{v}={n}' for v, n in here.items())}, " if here else ""
                     raise VerifyError(
