@@ -35,6 +35,7 @@ from loopir.tensor.functions import (
     pad,
     where,
 )
+from loopir.tensor.index import same
 from loopir.tensor.reductions import fold
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.tensor import Tensor
@@ -340,7 +341,8 @@ def take_along_axis(x: Any, index: Tensor, axis: int = -1) -> Tensor:
     """The elements of `x` at `index` along `axis`, each row by its own; the other sizes are those of `x`."""
     e = stage_reduction(as_expr(Tensor, x, None))
     d = axis_of("take_along_axis", axis, e, e.ndim)
-    if index.ndim != e.ndim or any(k != d and n != index.shape[k] for k, n in enumerate(e.shape)):
+    symbols = {**e.symbols, **index.symbols}
+    if index.ndim != e.ndim or any(k != d and not same(n, index.dims[k], symbols) for k, n in enumerate(e.dims)):
         raise ExprError(
             f"take_along_axis of {e.described()} at {index.described()}: but for axis {d}, the sizes differ"
         )

@@ -200,13 +200,14 @@ def test_of_sizes_known_at_the_call() -> None:
     x, v = lp.placeholder((n, 3), "float64", name="x"), lp.placeholder((n,), "float64", name="v")
     made = [lp.diag(v, 1), lp.kron(v, x), lp.rot90(x), lp.nanmedian(x, 0), lp.average(x, 0, v), lp.norm(x, 1, 0),
             lp.fliplr(x), lp.vecdot(x, x), lp.polyval([1, 2], v), lp.unwrap(v), lp.median(x, (0, 1)),
-            lp.block([[x, x]]), lp.identity(n)]  # fmt: skip
+            lp.block([[x, x]]), lp.identity(n), lp.nanmedian(x, 1),
+            lp.take_along_axis(x, lp.argsort(x, 1), 1)]  # fmt: skip
     kernel = lp.Schedule(made).build("llvm")
     for size in (1, 2, 5):
         a, b = sample("float64", (size, 3), size), np.arange(1.0, size + 1)
         want = [np.diag(b, 1), np.kron(b, a), np.rot90(a), np.median(a, 0), np.average(a, 0, b),
                 np.linalg.norm(a, 1, 0), np.fliplr(a), (a * a).sum(1), b + 2, np.unwrap(b), np.median(a),
-                np.hstack([a, a]), np.eye(size)]  # fmt: skip
+                np.hstack([a, a]), np.eye(size), np.median(a, 1), np.sort(a, 1)]  # fmt: skip
         for g, w in zip(kernel(a, b), want, strict=True):
             np.testing.assert_allclose(g, w, rtol=1e-12, atol=1e-12)
 
