@@ -67,8 +67,13 @@ def _with_row_loop(s: lp.Schedule, out: str, stages: Sequence[str]) -> tuple[lp.
     fold along the same rows."""
     depths = {len(s.loops(x)) - len(s.reduced(x)) for x in stages if s.reduced(x)}
     depth = min(depths, default=0)
-    if depths != {depth} or s.reduced(out) or len(s.loops(out)) < max(1, depth):
+    along = s.loops(out)[:depth]
+    if depths != {depth} or len(s.loops(out)) < max(1, depth) or (s.reduced(out) and not depth):
         raise lp.ScheduleError("the stages are not reductions along the same rows and what is made of them")
+    if s.reduced(out):  # a row's element of it is folded as those of other stages are, and then stored
+        if along != tuple(spatial_loops(s, out)):
+            raise lp.ScheduleError(f"{out} does not fold inside of its rows")
+        return fused(s.cache_write(out, "local", along[-1]), along)
     if not depth:
         return _one_row(s, out)
     s = _rows_first(s, out, stages, depth)

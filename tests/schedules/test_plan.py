@@ -220,7 +220,7 @@ def test_what_several_rules_give_is_priced_once(monkeypatch: pytest.MonkeyPatch)
     schedules.plan(lp.Schedule([lp.softmax(x), lp.max(x, axis=1)]), "cuda", arch="sm_90a")
     again = Counter(texts) - Counter(set(texts))
     assert len(set(texts)) > 1
-    assert again.total() <= 1  # the one that a recipe took among others by its price
+    assert again.total() <= 2  # those that a recipe took among others by their price: of all stages, and of the folds
 
 
 @pytest.mark.parametrize(
