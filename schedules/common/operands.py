@@ -48,10 +48,26 @@ def is_view(s: lp.Schedule, stage: str) -> bool:
 
 def is_move(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage`, which stands in a loop, stores elements of one array as they are."""
-    if s.reduced(stage) or len(s.accesses(stage)) != 2:
+    return len(s.accesses(stage)) == 2 and _stores_elements(s, stage)
+
+
+def is_moved(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` stores elements of arrays as they are: of one, or of one or another, as a concatenation does."""
+    return bool(s.loops(stage)) and one_nest(s, stage) and _stores_elements(s, stage)
+
+
+def _stores_elements(s: lp.Schedule, stage: str) -> bool:
+    if s.reduced(stage):
         return False
     body: Any = s.loop(s.loops(stage)[-1]).body
-    return any(getattr(x, "label", "") == stage and hasattr(getattr(x, "value", None), "buffer") for x in body)
+    return any(getattr(x, "label", "") == stage and _is_element(getattr(x, "value", None)) for x in body)
+
+
+def _is_element(value: Any) -> bool:
+    """Whether a value is an element of memory, or one or another of these, as a condition says."""
+    if hasattr(value, "cond"):
+        return _is_element(value.a) and _is_element(value.b)
+    return hasattr(value, "buffer")
 
 
 def multiplied(s: lp.Schedule, stage: str) -> frozenset[str]:

@@ -405,17 +405,22 @@ def aligned_vector(s: lp.Schedule, copy: str, vector: int) -> int:
 
 def vectors(s: lp.Schedule, element: str, instruction: str | None, *, filled: bool = True) -> lp.Schedule:
     """The loop over a vector of a copy by an instruction where it takes that, else as a vector; those of a border are
-    `filled` with zeros, each as a whole."""
+    `filled` with zeros, each as a whole, or copied from another array."""
+    loops = [element]
     if filled and (parts := all_or_nothing(s, element)) is not None:
         s, filling = parts
-        s = s.vectorize(filling)
-    if instruction is not None and s.why("tensorize", element, instruction) is None:
-        return s.tensorize(element, instruction)
-    return s.vectorize(element)
+        loops.insert(0, filling)
+    for loop in loops:
+        if instruction is not None and s.why("tensorize", loop, instruction) is None:
+            s = s.tensorize(loop, instruction)
+        else:
+            s = s.vectorize(loop)
+    return s
 
 
 def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | None:
-    """`vector` as one that copies and one that fills up with zeros, where it is one of the two as a whole."""
+    """`vector` as one that copies and one that fills up with zeros, or copies from elsewhere, where it is one of the
+    two as a whole."""
     if s.why("specialize", vector) is not None:
         return None
     t, (filling,) = s.specialize(vector).with_loops

@@ -15,7 +15,7 @@ import loopir as lp
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, require_contraction, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers, result_of
-from ..common.operands import alone, is_plain_copy, is_view, multiplied, own_part, two_matrices
+from ..common.operands import alone, is_moved, is_plain_copy, is_view, multiplied, own_part, two_matrices
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
@@ -175,13 +175,13 @@ def tensor_product(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 def views_of(s: lp.Schedule, stage: str) -> tuple[str, ...]:
-    """The stages that store a view of an array as an operand of the product `stage` of 16-bit floats, and of it
-    alone."""
+    """The stages that store a view of an array, or several as one, as an operand of the product `stage` of 16-bit
+    floats, and of it alone."""
     c = contraction(s, stage)
     if c is None or not pairs(s, c) or not is_tiled(s, stage) or not is_in_place(s, c):
         return ()
     operands = {c.left.buffer, c.right.buffer}
-    made = (x for x in s.stages if is_view(s, x) and readers(s, x) == [stage])
+    made = (x for x in s.stages if is_moved(s, x) and readers(s, x) == [stage])
     return tuple(x for x in made if any(t.write and t.buffer in operands for t in s.accesses(x)))
 
 

@@ -131,3 +131,25 @@ def test_an_array_that_is_both_operands_of_float32_is_copied_to_tiles_alone(rows
     given = np.arange(rows * depth, dtype=np.float32).reshape(rows, depth) % 7
     (found,) = lp.interpret(lowered, [given]).values()
     np.testing.assert_array_equal(found, given @ given.T)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("parts", "axis", "left"), [((48, 80), 1, True), ((48, 80), 0, True), ((64, 64), 0, False), ((35, 93), 1, False)]
+)
+def test_parts_of_an_operand_are_copied_to_tiles_from_where_they_are(
+    parts: tuple[int, int], axis: int, left: bool, arch: str
+) -> None:
+    """A concatenation, along rows or columns of either operand, is no launch of its own."""
+    shapes = [(n, 128) if axis == 0 else (128, n) for n in parts]
+    a, b, c = (lp.placeholder(x, "bfloat16", name=n) for n, x in zip("abc", (*shapes, (128, 128)), strict=True))
+    whole = lp.concatenate([a, b], axis=axis)
+    s = lp.Schedule(whole @ c if left else c @ whole)
+    made = schedules.auto(s, "cuda", arch=arch)
+    assert lp.predict(made, "cuda", arch=arch).kernels == 1
+    with lp.scheduling_for(lp.machine(arch)):
+        (lowered,) = lp.lower(made, "cuda")
+    rng = np.random.default_rng(0)
+    args = {x.buffer.name: rng.integers(-3, 4, [d.value for d in x.buffer.shape]) for x in s.func.args[:3]}
+    (found,), (want,) = (lp.interpret(f, args, domain="ring").values() for f in (lowered, s.func))
+    np.testing.assert_array_equal(found, want)
