@@ -21,7 +21,7 @@ import loopir as lp
 from .common.batch_outside import BatchAlong, batch_along, batch_outside, turned_first, turned_last
 from .common.contraction import contraction, worth_tiling
 from .common.nest_queries import argument_names, free_loops, fused, if_legal, one_nest
-from .common.operands import two_matrices
+from .common.operands import is_view, two_matrices
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
 from .common.view_loops import with_views_split
@@ -350,6 +350,21 @@ def _product_chain(s: lp.Schedule, match: Match) -> lp.Schedule:
     if made is None:
         raise lp.ScheduleError("the stages are no chain of two products along the same rows")
     return made
+
+
+def _views_between(view: View) -> tuple[str, ...] | None:
+    """The stages that store elements of an array as they are, in another order or shape, for others of a group of which
+    none folds."""
+    found = () if view.folds else view.traits
+    return tuple(x for x in found if view.readers[x] and x not in view.outputs and is_view(view.schedule, x)) or None
+
+
+@rule(matches=_views_between, name="views in place")
+def _views_in_place(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """What reads views reads the arrays, however often, as a diagonal that all rows of a matrix need."""
+    for stage in match:
+        s = s.compute_inline(stage)
+    return gpu(s, arch=lp.machine())
 
 
 @rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)

@@ -320,3 +320,20 @@ def test_auto_gives_what_is_written_where_recipes_raise(monkeypatch: pytest.Monk
     for target in ("cuda", "llvm"):
         with pytest.warns(RuntimeWarning, match="a recipe failed, and is left out: IndexError: a recipe's own fault"):
             assert schedules.auto(s, target) == s
+
+
+def test_a_diagonal_is_read_where_a_matrix_needs_it() -> None:
+    """Distances of points by their products: the diagonal of these is no launch of its own."""
+    x = lp.placeholder((48, 16), "float32", name="x")
+    g = x @ x.T
+    d = lp.compute((48,), lambda i: g[i, i], name="d")
+    s = lp.Schedule(lp.compute((48, 48), lambda i, j: d[i] + d[j] - 2.0 * g[i, j], name="out"))
+    found = schedules.plan(s, "cuda", arch="sm_90a")
+    assert found.group("d") is found.group("out")
+    assert found.group("out").kernels == 1
+    made = found.apply()
+    given = np.arange(48 * 16, dtype=np.float32).reshape(48, 16) % 5
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        (lowered,) = lp.lower(made, "cuda")
+    (got,), (want,) = (lp.interpret(f, [given]).values() for f in (lowered, s.func))
+    np.testing.assert_array_equal(got, want)
