@@ -353,7 +353,8 @@ class Greedy:
         if not p.may_price(every):
             return
         before = sum(g.seconds for g in groups.values())
-        whole = p.price_below(every, sum(g.kernels for g in groups.values()))
+        fewer = sum(g.kernels for g in groups.values()) if p.target == "cuda" else NOTHING_TO_WIN + 1
+        whole = p.price_below(every, fewer)
         if whole is None:
             return
         (first, *others) = (p.stages(g) for g in groups)

@@ -25,8 +25,7 @@ Trace = tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ..
 
 @dataclass(frozen=True)
 class Group:
-    """Stages that are scheduled together: the rule that was cheapest (`how`), its steps, and its price, with the
-    launches on a GPU, and without the call from Python on a CPU."""
+    """Stages that are scheduled together: the rule that was cheapest (`how`), its steps, and its price."""
 
     stages: tuple[str, ...]
     how: str

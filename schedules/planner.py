@@ -127,8 +127,6 @@ class Planner:
         s = self.program
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
         self.machine = lp.machine(arch if arch is not None else local or "portable")
-        self.call = lp.local_cpu().call if self.target == "llvm" else 0.0
-        """Seconds of a call, in which all groups run, and which predictions of each by itself have, too."""
         self.sizes = dict(sizes)
         self.observer = observer
         self.choices = Choices()
@@ -299,7 +297,7 @@ class Planner:
         except Exception as error:  # whatever a rule raises, it is no candidate
             said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
             return f"the rule has an error of its own and says nothing of these stages ({said})"
-        return Group((), rule.name, flat(steps), cost.seconds - self.call, cost.kernels, cost.bytes, cost.temp_bytes)
+        return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
 
     def _bound(self, s: lp.Schedule, view: View) -> float:
         """Seconds that are so near to what no schedule of a group is faster than that no others need be tried."""

@@ -406,15 +406,22 @@ def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
 
 
 def least_loops(view: View) -> int:
-    """More loops than groups apart have where these are products that no fold is between: each product runs by itself
-    in any case, and of two, with what is between them, a fold makes one loop (`product_chain`)."""
-    products, after, before = set(view.products), set(view.products), set(view.products)
+    """More loops than groups apart have where a product has nothing to do with the others: each runs by itself in any
+    case, and of two, with what is between them, a fold makes one loop (`product_chain`)."""
+    products, linked = set(view.products), set[str]()
+    for product in products:
+        for fold in _followers(view, product).intersection(view.folds) - products:
+            others = products & _followers(view, fold)
+            linked |= {product, *others} if others else set()
+    return 1 if len(products) < 2 or linked == products else NOTHING_TO_WIN
+
+
+def _followers(view: View, stage: str) -> set[str]:
+    """The stages that read `stage`, directly or through others that are no products."""
+    found = set(view.readers[stage])
     for x in view.traits:
-        after |= set(view.readers[x]) if x in after else set()
-    for x in reversed([*view.traits]):
-        before |= {x} if before.intersection(view.readers[x]) else set()
-    between = after & before.intersection(view.folds) - products
-    return 1 if len(products) < 2 or between else NOTHING_TO_WIN
+        found |= set(view.readers[x]) if x in found and x not in view.products else set()
+    return found
 
 
 @rule(matches=lambda v: True, target="llvm", name="fused", least_kernels=least_loops)
