@@ -3,10 +3,10 @@
 By rank, where an element goes is how many come before it: n * n comparisons for n elements, in any order, for rows of
 any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
-applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). It has
-a nest for each phase, or, for long rows, one for all of them, which shuffles more often. Indices are in stable order;
-where only the elements are asked for, a network has nothing else to move. A few elements of a long row are selected one
-after the other, each by a reduction over those that come after the one before it.
+applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). One
+that moves indices, in stable order, or long rows, has one loop over all rounds; where the elements of shorter rows
+alone are asked for, it has a nest for each phase, and nothing else to move. A few elements of a long row are selected
+one after the other, each by a reduction over those that come after the one before it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -47,9 +47,9 @@ NETWORK_SIZE = 64
 """Elements of a row from which on a network makes fewer comparisons than ranks do."""
 MOST_IN_A_NETWORK = 1 << 28
 """Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
-MOST_BY_PHASES = 1024
+MOST_BY_PHASES = 256
 """Elements of the longest row whose phases have a nest each, of which there are few enough to be scheduled soon."""
-LEAST_SIDE_BY_SIDE = 4
+LEAST_SIDE_BY_SIDE = 16
 """Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8
 """Elements that are selected one by one, at most: each is a stage of the program."""
@@ -108,9 +108,8 @@ def _places_by_selection(rows: Tensor, count: int, descending: bool) -> Tensor:
     return concatenate(places, axis=-1)
 
 
-def _network(kind: dtypes.DType, size: int, descending: bool, *, values: bool) -> Func:
-    """The nest that sorts rows of `size` elements, a power of two: the `values`, NaN as the largest, or the place that
-    each had, where equal keys, none of which is NaN, come in the order of their ties.
+def _network(kind: dtypes.DType, size: int, descending: bool) -> Func:
+    """The nest that sorts rows of `size` elements, a power of two, NaN as the largest.
 
     A phase merges runs of 2 ** (phase - 1) elements that are in order into runs of twice as many. Its first round
     compares the two ends of a run and goes on inwards, the others compare its halves, and each shuffles these, so that
@@ -121,45 +120,29 @@ def _network(kind: dtypes.DType, size: int, descending: bool, *, values: bool) -
         half = 2 ** (phase - 1)
         start, place = f"i // {half} * {2 * half}", f"i % {half}"
         ends = f"{start} + {place}", f"{start} + {2 * half - 1} - {place}"
-        lines += _exchanges(size, kind, descending, values, ends, (str(turn), str(1 - turn)))
+        lines += _exchanges(size, kind, descending, ends, (str(turn), str(1 - turn)))
         if phase > 1:
             copies = f"(s + {1 - turn}) % 2", f"(s + {turn}) % 2"
             halves = f"{start} + {place}", f"{start} + {place} + {half}"
-            inner = _exchanges(size, kind, descending, values, halves, copies)
+            inner = _exchanges(size, kind, descending, halves, copies)
             lines += [f"for s in range({phase - 1}):", *("    " + x for x in inner)]
         turn = (turn + phase) % 2
-    sorted_keys = VALUES if values else PLACES
-    return parse(
-        sorted_keys.format(
-            type=kind.name, n=size, last=size - 1, turn=turn, rounds="\n".join("        " + x for x in lines)
-        )
-    )
-
-
-def _swap_condition(kind: dtypes.DType, descending: bool, values: bool) -> str:
-    """Whether the second of a pair comes before the first."""
-    sign = ">" if descending else "<"
-    if not values:
-        return f"(key_2[()] {sign} key_1[()]) | ((key_2[()] == key_1[()]) & (tie_2[()] < tie_1[()]))"
-    nan = f" | isnan(key_{1 + int(descending)}[()])" if kind.is_float else ""
-    return f"(key_2[()] {sign} key_1[()]){nan}"
+    return parse(VALUES.format(type=kind.name, n=size, turn=turn, rounds="\n".join("        " + x for x in lines)))
 
 
 def _exchanges(
-    size: int, kind: dtypes.DType, descending: bool, values: bool, at: tuple[str, str], copies: tuple[str, str]
+    size: int, kind: dtypes.DType, descending: bool, at: tuple[str, str], copies: tuple[str, str]
 ) -> list[str]:
     """A loop over the pairs of a row that puts the first of each before the other one, from one copy into another."""
-    types = {"key": kind.name} if values else {"key": kind.name, "tie": "int32"}
-    scalars = [(x, n) for x in types for n in (1, 2)]
-    allocs = ", ".join(f'alloc("{types[x]}[]", scope="local") as {x}_{n}' for x, n in scalars)
-    swapped = _swap_condition(kind, descending, values)
+    nan = f" | isnan(key_{1 + int(descending)}[()])" if kind.is_float else ""
+    swapped = f"(key_2[()] {'>' if descending else '<'} key_1[()]){nan}"
     return [
         f"for i in range({size // 2}):",
-        f"    with {allocs}:",
-        *(f"        {x}_{n}[()] = {x}[r, {copies[0]}, {at[n - 1]}]" for x, n in scalars),
+        f'    with alloc("{kind.name}[]", scope="local") as key_1, alloc("{kind.name}[]", scope="local") as key_2:',
+        *(f"        key_{n}[()] = key[r, {copies[0]}, {at[n - 1]}]" for n in (1, 2)),
         *(
-            f"        {x}[r, {copies[1]}, i * 2 + {n - 1}] = select({swapped}, {x}_{3 - n}[()], {x}_{n}[()])"
-            for x, n in scalars
+            f"        key[r, {copies[1]}, i * 2 + {n - 1}] = select({swapped}, key_{3 - n}[()], key_{n}[()])"
+            for n in (1, 2)
         ),
     ]
 
@@ -173,19 +156,6 @@ def sort_rows(rows: "size", keys: "{type}[rows, {n}]", key: "out {type}[rows, 2,
         for i in range({n}):
             order[r, i] = key[r, {turn}, i]
 """
-PLACES = """
-def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
-              key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
-    for r in range(rows):
-        for i in range({n}):
-            key[r, 0, i] = keys[r, i]
-            tie[r, 0, i] = ties[r, i]
-{rounds}
-        for i in range({n}):
-            order[r, i] = tie[r, {turn}, i] & {last}
-"""
-
-
 SHUFFLED = """
 def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
               key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
@@ -236,10 +206,7 @@ def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) ->
         places = arange(whole, dtype="int32") + 2 * whole
         ties = where(arange(whole) < size, pad(broadcast_to(ties, flat.shape), ((0, 0), (0, whole - size))), places)
     ties = broadcast_to(ties.astype("int32"), keys.shape)
-    if _by_phases(rows, size):
-        *_, order = call(_network(keys.dtype, whole, descending, values=False), keys, ties)
-    else:
-        *_, order = call(_network_of_shuffles(keys.dtype, whole.bit_length() - 1, descending), keys, ties)
+    *_, order = call(_network_of_shuffles(keys.dtype, whole.bit_length() - 1, descending), keys, ties)
     return order[:, :count].reshape((*rows.shape[:-1], count))
 
 
@@ -247,7 +214,7 @@ def _values_by_network(rows: Tensor, size: int, descending: bool) -> Tensor:
     """The elements of each row in order."""
     keys = rows.reshape((-1, size))
     keys = _filled_up(keys.astype("float32") if keys.dtype.is_narrow else keys, descending, math.nan)
-    *_, found = call(_network(keys.dtype, 1 << (size - 1).bit_length(), descending, values=True), keys)
+    *_, found = call(_network(keys.dtype, 1 << (size - 1).bit_length(), descending), keys)
     return found[:, :size].astype(rows.dtype).reshape(rows.shape)
 
 
@@ -262,7 +229,7 @@ def _filled_up(keys: Tensor, descending: bool, greatest: float | None = None) ->
 def _by_phases(rows: Tensor, size: int) -> bool:
     """Whether a network sorts `rows` of `size` elements with a nest for each of its phases."""
     count = [n for n in rows.shape[:-1] if isinstance(n, int)]
-    return size <= MOST_BY_PHASES and (len(count) < rows.ndim - 1 or math.prod(count) >= LEAST_SIDE_BY_SIDE)
+    return size <= MOST_BY_PHASES and len(count) == rows.ndim - 1 and math.prod(count) >= LEAST_SIDE_BY_SIDE
 
 
 def _few(count: int, size: Any) -> bool:

@@ -17,11 +17,11 @@ from .view_loops import split_view
 def inlined(s: lp.Schedule, *, most: int = 1) -> lp.Schedule:
     """`s` with each stage inlined that can be, where that computes no element more than `most` times.
 
-    A stage that is an output, a reduction, or read more often than that stays.
+    A stage that is an output, a reduction, or read more often than that stays, and so does a number in a register.
     """
     for stage in s.stages:
-        if stage not in s.stages:
-            continue  # a step showed that it never runs
+        if stage not in s.stages or is_number_in_register(s, stage):
+            continue  # or a step showed that it never runs
         if s.why("compute_inline", stage) is None and _times(s, stage) <= most:
             s = s.compute_inline(stage)
     return s
@@ -65,6 +65,12 @@ def views_inlined(s: lp.Schedule) -> lp.Schedule:
             if found and all(is_view(s, x) for x in found):
                 s = if_legal(s, "compute_inline", stage)
     return s
+
+
+def is_number_in_register(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` stores single numbers alone, of which each iteration has its own in registers."""
+    written = [s.buffer(x) for x in written_by(s, stage)]
+    return all(b.scope == "local" and not b.shape for b in written)
 
 
 def _times(s: lp.Schedule, stage: str) -> float:

@@ -19,9 +19,6 @@ from .register_transpose import register_tiles
 from .split_reduction import lanes_of
 from .threads import parallel_if_legal
 
-LEAST_ROWS = 4
-"""Lanes with a row each, at least: of fewer, vectors along the row take more elements at once."""
-
 
 def shuffles_rows(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` moves elements of the intermediates of its nest across the direction in which they lie."""
@@ -34,29 +31,25 @@ def rows_in_lanes(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     """The nest of `stage` with `lanes` iterations of its outermost loop at once, by default as many as a vector has
     elements of the widest type; threads over what is left of it.
 
-    A nest of one statement, one that shuffles no rows of intermediates or whose outermost loop is not independent, or
-    short, or that has more of them than the second cache holds, is left as it is. Rows that fill no vector are in one
-    of as many lanes, or taken one by one, where it is not known how many these are.
+    A nest of one statement, one that shuffles no rows of intermediates or whose outermost loop is not independent,
+    or is short or of unknown length, or that has more of them than the second cache holds, is left as it is. Rows
+    that fill no vector are taken one by one.
     """
     loops = s.loops(stage)
     if one_nest(s, stage) or not loops or s.loop(loops[0]).kind != "serial":
         return s
     row, nest = loops[0], statements_beside(s, stage)
     length, width = extent(s, row), lanes or min(lanes_of(s, x) for x in nest)
-    if length is not None and length < width:
-        width = 1 << (length.bit_length() - 1)
-    if width < LEAST_ROWS or not any(shuffles_rows(s, x) for x in nest):
+    if (length or 0) < width or not any(shuffles_rows(s, x) for x in nest):
         return s
     t = legal(_moved_once(s, nest), with_own_rows, stage, lp.caches()[1] // (2 * width))
-    tail = "exact" if length is not None and length % width == 0 else "peel"
+    tail = "exact" if (length or 0) % width == 0 else "peel"
     if t is None or t.why("split", row, width, tail=tail) is not None:
         return s
     t = t.split(row, width, tail=tail)
-    outer, lane, *rest = t.last.loops[:3]
+    outer, lane = t.last.loops[:2]
     if t.why("vectorize", lane) is not None:
         return s
-    for x in rest:
-        t = if_legal(t, "vectorize", x)
     t, turned = _lane_by_lane(t, statements_beside(t, stage), outer, lane)
     t = t.vectorize(lane)
     for copy in turned:
