@@ -38,6 +38,9 @@ STEP = 16
 """Keys of a block are a multiple of it: what one instruction of the second product takes."""
 EACH_BLOCK = 24
 """Keys whose products take as long as what there is to do for each block."""
+HIDDEN = 0.8
+"""Of the time of products, what instructions of dependent folds take and still run beside them in any order: a thread
+issues no more than about so many of those that it could (benchmarks/notes/attention.md)."""
 COPYING, COMPUTING = 24, 240
 """Registers of a thread that copies, and of any other at most."""
 HELD_SUMS = "fragment(128, 4, lambda t, v: (t // 32 * 16 + t % 32 // 4 + v // 2 * 8, t % 4 * 2 + v % 2))"
@@ -218,13 +221,13 @@ def _in_turns(s: lp.Schedule, c: Chain) -> lp.Schedule:
 
 
 def _in_turns_if_faster(s: lp.Schedule, c: Chain) -> lp.Schedule:
-    """`s` in turns, if the instructions of its threads are predicted to take longer than its products, which tensor
-    cores are to be kept from waiting for: it is no gain where these are busy in any case."""
+    """`s` in turns, if the instructions of its threads are predicted to take more than `HIDDEN` of the time of its
+    products, which tensor cores are to be kept from waiting for: it is no gain where these are busy in any case."""
     made = legal(s, _in_turns, c)
     if made is None or not is_lowered(s):
         return s
     parts = lp.predict(s, "cuda").parts
-    return made if parts["instructions"] > parts["tensor cores"] and is_lowered(made) else s
+    return made if parts["instructions"] > HIDDEN * parts["tensor cores"] and is_lowered(made) else s
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:
