@@ -11,7 +11,7 @@ from left_in_registers import KINDS, given, product, wanted
 
 import loopir as lp
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import AsyncCommit, AsyncWait, Fence, Func, RegisterFence, Stmt, Store
+from loopir.ir.grammar import AsyncCommit, AsyncWait, Const, Fence, Func, Int, RegisterFence, Stmt, Store
 from loopir.ir.ops import find_instruction
 from loopir.ir.traverse.walk import replace, rewrite, statements
 
@@ -59,8 +59,8 @@ def test_a_fault_in_the_order_is_caught(fault: str) -> None:
 
 def test_registers_that_products_still_read_are_not_written() -> None:
     func: Func = lp.lower(product(), "cuda")[0]
-    store = next(s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "left")
-    first = replace(store, label="again", at=(lp.ir.grammar.Int(0),), value=lp.ir.grammar.Const(0, store.value.dtype))
+    left = next(s.buffer for s in statements(func.body) if isinstance(s, RegisterFence) and s.buffer.name == "left")
+    first = Store("again", left, (Int(0),), Const(0, left.dtype))
 
     def early(s: Stmt) -> Any:
         return (s, first) if s == AsyncCommit("products") else None

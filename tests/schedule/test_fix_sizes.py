@@ -64,6 +64,23 @@ def test_what_never_runs_may_divide_by_what_comes_to_0() -> None:
         assert lp.Schedule(lp.fix_sizes(func, {"n": n})).build("interpret")(np.ones(n, np.float32)) == count
 
 
+def test_counts_below_0_are_none() -> None:
+    """Memory and loops of `m - 1` iterations where m is 0, and what is divided by that among no iterations."""
+    func = lp.parse("""
+        def f(n: "size", m: "size", x: "float32[n, m]", y: "inout float32[n]"):
+            with alloc("float32[min(n - 1, m - 2) + 1]") as T:
+                for k in range(min(n - 1, m - 2) + 1):
+                    T[k] = x[k, k + 1]
+                for j in range((m - 1) * n):
+                    y[j // (m - 1)] = x[j // (m - 1), j % (m - 1)]
+    """)
+    for n, m in ((0, 0), (3, 0), (0, 3), (3, 1), (3, 4)):
+        fixed = lp.fix_sizes(func, {"n": n, "m": m})
+        verify(fixed)
+        y = lp.interpret(fixed, [np.ones((n, m), np.float32), np.zeros(n, np.float32)])["y"]
+        assert y.tolist() == [float(m > 1)] * n
+
+
 def test_what_runs_does_not_divide_by_0() -> None:
     func = lp.parse("""
         def f(n: "size", x: "out int32[4]"):

@@ -79,7 +79,7 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
 
 
 def _without_zero_divisors(node: N, env: Mapping[str, Index], skipped: tuple[frozenset[str], ...]) -> N:
-    """`node` with divisions by 0 replaced by products with 0, where they never run; ScheduleError where they do.
+    """`node` with divisions by 0 or less replaced by products with 0, where they never run; ScheduleError where they do.
 
     Each set of `skipped` has the variables of a loop without iterations, or of a guard that is false, around `node`.
     A fold over one of those still initializes its element.
@@ -91,13 +91,13 @@ def _without_zero_divisors(node: N, env: Mapping[str, Index], skipped: tuple[fro
     def inside(body: Body, names: frozenset[str]) -> Body:
         return tuple(_without_zero_divisors(s, env, (*skipped, names)) for s in body)
 
-    if isinstance(node, FloorDiv | Mod) and substitute(node.b, env) == Int(0):
+    if isinstance(node, FloorDiv | Mod) and _is_none(by := substitute(node.b, env)):
         if not skipped:
-            raise ScheduleError(f"{text(node)} divides by 0 at these sizes", suggestion="sizes from 1 on")
+            raise ScheduleError(f"{text(node)} divides by {text(by)} at these sizes", suggestion="sizes from 1 on")
         return cast(N, Mul(visit(node.a), Int(0)))
     if isinstance(node, Loop):
         extent = visit(node.extent)
-        if substitute(extent, env) == Int(0):
+        if _is_none(substitute(extent, env)):
             return cast(N, replace(node, extent=extent, body=inside(node.body, frozenset({node.var}))))
     if isinstance(node, If):
         cond = visit(node.cond)
@@ -114,11 +114,16 @@ def _without_zero_divisors(node: N, env: Mapping[str, Index], skipped: tuple[fro
     return rebuild(node, visit)
 
 
+def _is_none(count: Index) -> bool:
+    """Whether there are no iterations or elements where these are so many: `m - 1` of a size that is 0."""
+    return isinstance(count, Int) and count.value <= 0
+
+
 def _fixed(buffer: Buffer, env: Mapping[str, Index]) -> Buffer:
     """`buffer` with its shape and layout at these sizes; the dimensions of a layout have names of their own."""
     own = frozenset(buffer.layout.dims) if isinstance(buffer.layout, Mapped) else frozenset[str]()
     inside = {name: value for name, value in env.items() if name not in own}
-    shape = tuple(substitute(x, env) for x in buffer.shape)
+    shape = tuple(Int(0) if _is_none(d) else d for d in (substitute(x, env) for x in buffer.shape))
     skipped = (frozenset[str](),) if Int(0) in shape else ()  # no element has a place
     layout = buffer.layout and rebuild(
         buffer.layout, lambda x: substitute(_without_zero_divisors(x, inside, skipped), inside)
