@@ -112,8 +112,12 @@ def remembering_lowered(known: dict[tuple[str, lp.Machine], bool]) -> Generator[
 
 
 def _are_lowered(s: lp.Schedule, nests: Sequence[tuple[str, ...]]) -> bool:
-    """Whether there are `nests`, and lowering takes each as a program of its own."""
-    return bool(nests) and all(is_lowered(lp.Schedule(lp.extract(s.func, x).func)) for x in nests)
+    """Whether there are `nests`, each is a program of its own, and lowering takes it as that."""
+    try:
+        parts = [lp.Schedule(lp.extract(s.func, x).func) for x in nests]
+    except lp.ScheduleError:  # they share memory of a kernel
+        return False
+    return bool(parts) and all(map(is_lowered, parts))
 
 
 def is_lowered(s: lp.Schedule) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import loopir as lp
+import schedules
 from schedules.cuda.recipe_table import Phase, Recipe, apply_phases, first_of, remembering_lowered
 
 
@@ -97,6 +99,21 @@ def test_what_lowering_takes_of_a_program_alone_is_looked_at_as_a_whole(monkeypa
     monkeypatch.setattr(lp, "lower", whole_alone)
     rows = [Recipe("all", always, unrolled)]
     assert len(apply_phases(program(), [Phase(rows)]).trace) == 2
+
+
+def test_nests_that_share_memory_of_a_kernel_are_lowered_together() -> None:
+    s = lp.Schedule(lp.parse("""
+def f(A: "float32[1]", Y: "out float32[1]"):
+    with alloc("float32[]") as T:
+        for i in range(1):
+            T[()] = sum(A[i], over=i, init=0.0)
+        for j in range(1):
+            Y[j] = A[0]
+        for k in range(1):
+            T[()] = A[0]
+"""))
+    a = np.full(1, 3.0, np.float32)
+    assert lp.interpret(schedules.gpu(s, threads=4).func, [a])["Y"] == a
 
 
 def test_a_table_that_gives_nothing_is_named() -> None:
