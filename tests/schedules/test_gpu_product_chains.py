@@ -155,8 +155,10 @@ def test_warpgroups_take_turns_with_their_products() -> None:
     assert used.spill_stores == used.spill_loads == 0
 
 
-@pytest.mark.parametrize(("rows", "depth", "in_turns"), [(128, 64, True), (128, 128, True), (128, 256, False), (64, 64, False)])
-def test_turns_are_taken_where_products_do_not_hide_what_is_made_of_scores(rows: int, depth: int, in_turns: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "depth", "in_turns"), [(128, 64, True), (128, 128, True), (128, 256, False), (64, 64, False)]
+)
+def test_turns_are_taken_where_products_hide_no_softmax(rows: int, depth: int, in_turns: bool) -> None:
     s = hopper(wide(None, rows, 256, depth), rows=rows)
     assert any(x.name == "alternate" for step in s.trace for x in (step, *step.steps)) is in_turns
     if in_turns:

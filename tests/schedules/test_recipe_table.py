@@ -102,7 +102,7 @@ def test_what_lowering_takes_of_a_program_alone_is_looked_at_as_a_whole(monkeypa
 
 
 def test_nests_that_share_memory_of_a_kernel_are_lowered_together() -> None:
-    s = lp.Schedule(lp.parse("""
+    source = """
 def f(A: "float32[1]", Y: "out float32[1]"):
     with alloc("float32[]") as T:
         for i in range(1):
@@ -111,7 +111,8 @@ def f(A: "float32[1]", Y: "out float32[1]"):
             Y[j] = A[0]
         for k in range(1):
             T[()] = A[0]
-"""))
+"""
+    s = lp.Schedule(lp.parse(source))
     a = np.full(1, 3.0, np.float32)
     assert lp.interpret(schedules.gpu(s, threads=4).func, [a])["Y"] == a
 

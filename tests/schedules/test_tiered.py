@@ -95,7 +95,7 @@ def test_wrong_arguments_raise_what_a_kernel_raises_before_and_after() -> None:
     for _ in range(2):
         with pytest.raises(TypeError):
             f(array(3).astype(np.float64))
-        with pytest.raises(ValueError, match="x has 1 dimension .*, and the kernel takes 2"):
+        with pytest.raises(ValueError, match=r"x has 1 dimension .*, and the kernel takes 2"):
             f(np.zeros(3, np.float32))
         with pytest.raises(TypeError):
             f(None)

@@ -79,7 +79,7 @@ def fix_sizes(func: Func, sizes: Mapping[str, int]) -> Func:
 
 
 def _without_zero_divisors(node: N, env: Mapping[str, Index], skipped: tuple[frozenset[str], ...]) -> N:
-    """`node` with divisions by 0 or less replaced by products with 0, where they never run; ScheduleError where they do.
+    """`node` with divisions by 0 or less made products with 0, where they never run; ScheduleError where they do.
 
     Each set of `skipped` has the variables of a loop without iterations, or of a guard that is false, around `node`.
     A fold over one of those still initializes its element.
