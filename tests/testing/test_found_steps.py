@@ -230,7 +230,8 @@ def test_refused_with_what_is_there(what: str) -> None:
 
 TAKEN: dict[str, tuple[str, Steps]] = {
     "a loop that is folded over comes to tell the element": (
-        COPIED, lambda s: s.skew("i", "x", 2).reverse_compute_inline("S"),
+        COPIED,
+        lambda s: s.skew("i", "x", 2).reverse_compute_inline("S"),
     ),
     "what never runs moves to where it does not either": (
         """
