@@ -165,6 +165,27 @@ def test_tiles_of_a_multiple_are_inside_however_they_are_counted(tiles: str) -> 
     assert not words_of(func, "llvm")
 
 
+def test_a_factor_of_a_count_is_no_divisor_to_be_tested() -> None:
+    """Loops of n and n - 1 iterations, fused: where there is one, both are positive."""
+    func = lp.parse("""
+        def f(n: "size", X: "inout float32[1, 1]"):
+            for x in range(n * n - n):
+                if x % (n - 1) - x // (n - 1) + n - 1 < 0:
+                    X[0, 0] = 1.0
+            for y in range(n * n + n):
+                if y // (n + 1) < 3 and y % n < 5:
+                    X[0, 0] = 2.0
+    """)
+    assert not words_of(func, "llvm")
+    unsure = lp.parse("""
+        def f(n: "size", m: "size", X: "inout float32[1, 1]"):
+            for x in range((n - 3) * (m - 3)):
+                if x // (n - 3) < 2:
+                    X[0, 0] = 1.0
+    """)
+    assert words_of(unsure, "llvm")
+
+
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(funcs())
@@ -314,14 +335,15 @@ def test_sums_of_what_may_be_empty_have_no_tests(axis: int | None, target: str) 
         np.testing.assert_array_equal(on_threads(a), a.sum(axis=axis))
 
 
-def test_a_divisor_that_a_guard_counts_to_is_positive_only_if_it_is_not_negative() -> None:
+def test_a_divisor_that_a_guard_counts_to_is_positive_only_if_it_or_the_rest_is_not_negative() -> None:
     for divisor, guard, tests in (
-        ("n", "i <", 0), ("(n - 5)", "i <", 1), ("n", "1 <=", 0), ("n", "0 <=", 1), ("(n - 5)", "1 <=", 1)
+        ("n", "i < m *", 0), ("(n - 5)", "i < m *", 0), ("(n - 5)", "i < (m - 3) *", 1), ("n", "1 <= m *", 0),
+        ("n", "0 <= m *", 1), ("(n - 5)", "1 <= m *", 0), ("(n - 5)", "0 <= m *", 1), ("(n - 5)", "1 <= (m - 3) *", 1),
     ):  # fmt: skip
         s = lp.parse(f"""
 def f(n: "size", m: "size", A: "float32[m]", B: "out float32[m]"):
     for i in range(m):
-        if {guard} m * {divisor}:
+        if {guard} {divisor}:
             B[i] = A[i % {divisor}] if i % {divisor} < m else 0.0
         else:
             B[i] = 0.0

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from loopir.analysis.dependence.access import Access, Statement, guarded_loads, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Instances, domain
 from loopir.analysis.presburger.constraints import ConstraintSystem, combine
-from loopir.arith.poly import constant_part, constant_poly, expand_index, poly_add
+from loopir.arith.poly import constant_part, constant_poly, exact_quotient, expand_index, poly_add, to_index
 from loopir.arith.rules import within
 from loopir.arith.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.ir.grammar import (
@@ -49,7 +49,6 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
-from loopir.ir.index import cancel_factors
 from loopir.ir.magnitude import compared, limit, range_checked
 from loopir.ir.traverse.walk import accessed_buffers, bodies, children, nodes
 from loopir.ir.verify.verify import evaluate
@@ -275,17 +274,22 @@ class BoundsContext:
         )
 
     def _counted(self, divisor: Index, context: Context) -> bool:
-        """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0."""
-        zero = Int(0)
+        """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0, and
+        both are positive if one is not negative, as `n` is of `n * n - n` where this is `n - 1`."""
+        zero, by = Int(0), expand_index(divisor)
 
         def known(low: Index) -> bool:
             return simplify_cond(Cmp("<=", zero, low), context) == TRUE
+
+        def is_factor(most: Index) -> bool:
+            rest = exact_quotient(expand_index(most), by) if by else None
+            return rest is not None and (known(divisor) or known(to_index(rest)))
 
         below = [
             (c.a if c.op == "<" else c.a - 1, c.b) for c in self.conds if isinstance(c, Cmp) and c.op in ("<", "<=")
         ]
         below += [(zero, s.extent) for s in self.loops]
-        return any(cancel_factors(most, divisor) is not None and known(low) for low, most in below) and known(divisor)
+        return any(is_factor(most) and known(low) for low, most in below)
 
     def _factors(self) -> Iterator[Cond]:
         """Of a loop's length that is a product, which the solver takes for a number: in an iteration no factor is 0."""
