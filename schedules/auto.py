@@ -27,6 +27,10 @@ DISTANT = 1.5
 """How many times the least seconds the program as one group takes, at least, for planning to be worth its time where
 there is less than that to save."""
 
+FAR = 10.0
+"""The same where it is one kernel, without products, which a plan seldom betters: of many rounds, say, that are as slow
+as what reads their result one row at a time."""
+
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
 
@@ -102,9 +106,10 @@ def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *,
     """`made`, the program as one group, or what is planned, if there is enough to save and that is faster."""
     whole, nests = lp.predict(made, "cuda", arch=machine), len(lp.nests(s.func))
     least = max(least_seconds(s, machine), _seconds_in_steps(s, made, machine))
-    few = whole.kernels < 2 and nests <= MOST_WHOLE and not small
     distant = whole.seconds > DISTANT * least
-    if few or not (distant or whole.seconds - least >= GAIN):
+    one = whole.kernels < 2 and nests <= MOST_WHOLE and not small
+    best = one and (whole.seconds <= FAR * least or bool(View(s, "cuda").products))
+    if best or not (distant or whole.seconds - least >= GAIN):
         return made
     found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
     return made if found is None else found
@@ -112,13 +117,14 @@ def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *,
 
 def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) -> float:
     """Seconds that a plan of `s` takes at least for nests in steps that wait for one another, of which it makes the
-    same kernels as `made` has; and for launching these, and what `made` has before, between and after them."""
+    same kernels as `made` has, if there are several; and for launching these, and what `made` has before, between and
+    after them."""
     stages = {x for x in s.stages if in_steps(s, x)}
     if not stages:
         return 0.0
     sizes = dict.fromkeys(made.func.sizes, lp.TYPICAL_SIZE)
     kernels, nests = made.report(arch=machine.arch, **sizes).kernels, lp.nests(made.func)
-    if len(kernels) != len(nests):
+    if len(kernels) != len(nests) or len(kernels) < 2:
         return 0.0
     found = [k.total for k, nest in zip(kernels, nests, strict=True) if stages.intersection(nest.stages)]
     return sum(found) + machine.launch * min(len(kernels), 2 * len(found) + 1)

@@ -274,8 +274,8 @@ class BoundsContext:
         )
 
     def _counted(self, divisor: Index, context: Context) -> bool:
-        """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0, and
-        both are positive if one is not negative, as `n` is of `n * n - n` where this is `n - 1`."""
+        """Whether something counts up to a product of this, a loop or what a guard tests: then no factor of it is 0,
+        and both are positive if one is not negative, as `n` is of `n * n - n` where this is `n - 1`."""
         zero, by = Int(0), expand_index(divisor)
 
         def known(low: Index) -> bool:
