@@ -27,7 +27,7 @@ DISTANT = 1.5
 """How many times the least seconds the program as one group takes, at least, for planning to be worth its time where
 there is less than that to save."""
 
-FAR = 10.0
+DISTANT_ALONE = 10.0
 """The same where it is one kernel, without products, which a plan seldom betters: of many rounds, say, that are as slow
 as what reads their result one row at a time."""
 
@@ -108,7 +108,7 @@ def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *,
     least = max(least_seconds(s, machine), _seconds_in_steps(s, made, machine))
     distant = whole.seconds > DISTANT * least
     one = whole.kernels < 2 and nests <= MOST_WHOLE and not small
-    best = one and (whole.seconds <= FAR * least or bool(View(s, "cuda").products))
+    best = one and (whole.seconds <= DISTANT_ALONE * least or bool(View(s, "cuda").products))
     if best or not (distant or whole.seconds - least >= GAIN):
         return made
     found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
