@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
-from loopir.errors import ScheduleError, VerifyError, Witness
+from loopir.errors import ScheduleError, Undecided, VerifyError, Witness
 from loopir.ir.grammar import Func, Index, Reduce, Store, Var
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
@@ -268,6 +268,8 @@ def assert_exact(name: str, func: Func, *args: Any, **kwargs: Any) -> ScheduleEr
         try:
             after = PRIMITIVES[name](func, *args, **kwargs)
         except ScheduleError as error:
+            if isinstance(error.__cause__, Undecided):
+                raise  # which names no pair
             refused = error
     if after is None:
         assert refused is not None
