@@ -28,8 +28,8 @@ DISTANT = 1.5
 there is less than that to save."""
 
 DISTANT_ALONE = 10.0
-"""The same where it is one kernel, without products, which a plan seldom betters: of many rounds, say, that are as slow
-as what reads their result one row at a time."""
+"""The same where that is one kernel without products, which a plan seldom betters. One of a sort and
+of sums of what it gives was predicted at 3.6 ms, where apart they take 0.11."""
 
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""

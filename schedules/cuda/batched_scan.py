@@ -221,13 +221,11 @@ class _RowParts:
         s, _ = by_threads(s, loops, self.rows * self.parts, self.lanes)
         dims = len(s.buffer(copy).shape)
         s = s.fuse_dims(copy, 0, dims - 1) if dims > 2 else s
-        place = "({r} * {parts} + {i} // {each}) * {apart} + {i} % {each}"
-        if dims == 1:  # of rows that follow one another in memory
-            place, names = place.replace("{r}", f"(f // {self.length})").replace("{i}", f"(f % {self.length})"), "f"
-        else:
-            place, names = place.replace("{r}", "r").replace("{i}", "i"), "r, i"
-        spelled = place.format(parts=self.parts, each=self.each, apart=self.each + self.lanes)
-        return s.set_layout(copy, f"lambda {names}: {spelled}")
+        names, r, i = "r, i", "r", "i"
+        if dims == 1:  # rows that follow one another in memory
+            names, r, i = "f", f"(f // {self.length})", f"(f % {self.length})"
+        place = f"({r} * {self.parts} + {i} // {self.each}) * {self.each + self.lanes} + {i} % {self.each}"
+        return s.set_layout(copy, f"lambda {names}: {place}")
 
     def along(self, s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
         """The loops of a copy by one thread, a vector after the other."""

@@ -60,7 +60,7 @@ def product_chain(
     """`s`, a chain of products of 16-bit floats, in one kernel: a block of threads for each block of `rows`, which goes
     over all blocks of `keys`; by default, the largest that there is room for, and of which few elements are left over.
     Scores after the last key are -inf. With `in_turns`, warpgroups issue the products of a block of keys in turns; by
-    default, where what is made of the scores takes longer than the products, as predicted."""
+    default, where the products are predicted not to hide what is made of the scores (`HIDDEN`)."""
     s, c = require_chain(s)
     s, unit = in_few_operations(s, c), UNITS[float_of_16_bits(s, c)]
     s, c = with_narrow_scores(s, c)

@@ -51,7 +51,7 @@ def test_a_fold_by_several_threads_is_right() -> None:
 
 
 def test_a_sum_of_what_is_sorted_takes_little_longer_than_the_sort() -> None:
-    """One kernel of all, whose blocks have a row each through all rounds, is predicted to take 3.6 ms; the sort 0.1."""
+    """One kernel of all is predicted to take 3.6 ms; the sort 0.1."""
     x = lp.placeholder((1024, 1024), "float32", name="x")
     rows = lp.sort(x, axis=-1)
     made = [schedules.auto(lp.Schedule(y), "cuda", arch="sm_90a") for y in (rows, rows[:, -2:].sum(axis=-1))]
