@@ -118,3 +118,43 @@ def test_copies_of_two_operands_are_a_group_together(stages: int) -> None:
     late = changed(func, lambda x: AsyncWait(x.pending + 1) if isinstance(x, AsyncWait) else None)
     with pytest.raises(InterpretError, match="has not waited for"):
         interpret(late, np.ones((2, 5, 32), int), domain="ring")
+
+
+GRIDS = """
+def f(n: "size", m: "size", A: "float32[n, 32]", B: "float32[m, 32]", C: "out float32[32]", D: "out float32[2, 32]"):
+    for a in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[32]", scope="shared") as As:
+                for x in bind("threadIdx.x", 8):
+                    for v in range(4):
+                        As[x * 4 + v] = A[ko, x * 4 + v]
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(As[31 - i] * As[i], over=ko, init=0.0)
+    for b in bind("blockIdx.x", 2):
+        for kp in range(m):
+            with alloc("float32[32]", scope="shared") as Bs:
+                for y in bind("threadIdx.x", 8):
+                    for w in range(4):
+                        Bs[y * 4 + w] = B[kp, y * 4 + w]
+                for j in bind("threadIdx.x", 32):
+                    D[b, j] = sum(Bs[31 - j] * Bs[j], over=kp, init=0.0)
+"""
+
+
+@pytest.mark.parametrize(("stages", "other"), [(2, 2), (3, 4), (4, 1)])
+def test_copies_of_grids_side_by_side_are_waited_for_apart(stages: int, other: int) -> None:
+    """Each branch of the test of which grid it is has its own groups; copies in one were waited for one by one."""
+    s = lp.Schedule(lp.parse(GRIDS)).tensorize("v", "cp_async_f32").tensorize("w", "cp_async_f32")
+    s = s.pipeline("ko", stages=stages)
+    s = (s.pipeline("kp", stages=other) if other > 1 else s).merge("a", "b", side_by_side=True)
+    func = lp.lower(s, "cuda")[0]
+    assert waited(func) == [x for n in (stages, other) for x in ([n - 2, n - 2, 0] if n > 1 else [0])]
+    gen = np.random.default_rng(0)
+    for n, m in ((1, 3), (5, 2), (4, 0)):
+        a, b = gen.integers(0, 9, (n, 32)), gen.integers(0, 9, (m, 32))
+        found = interpret(func, [a, b], domain="ring", seed=n)
+        assert np.array_equal(found["C"], (a * a[:, ::-1]).sum(axis=0))
+        assert np.array_equal(found["D"], [(b * b[:, ::-1]).sum(axis=0)] * 2)
+    for fault in (lambda x: () if isinstance(x, AsyncWait) else None, lambda x: () if isinstance(x, Barrier) else None):
+        with pytest.raises(InterpretError, match=r"has not waited for|a race|nothing has written"):
+            interpret(changed(func, fault), [np.ones((5, 32), int), np.ones((5, 32), int)], domain="ring")

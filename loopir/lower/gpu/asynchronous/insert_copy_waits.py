@@ -3,7 +3,8 @@
 The copies of one iteration of a loop are a group, and groups complete in the order of their commits, so a thread waits
 until at most so many of its newest groups are pending. The number follows from dependence distances: an iteration uses
 what was copied at least so many iterations earlier, by the same loop or by a prologue loop. Where the nests do not have
-that form, each copy is waited for at once, which is correct and overlaps nothing.
+that form, each copy is waited for at once, which is correct and overlaps nothing. The branches of a test that holds all
+copies, as that of two grids in one, are kernels of their own in this.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from loopir.ir.grammar import (
     Loop,
     Stmt,
 )
-from loopir.ir.traverse.walk import StmtPath, map_kernels, path_to, siblings
+from loopir.ir.traverse.walk import StmtPath, leaf_paths, map_kernels, path_to, rewrite, siblings, statements
 from loopir.lower.gpu.asynchronous.async_groups import (
     before_last_barrier,
     has_issue,
-    insert_waits,
+    is_issued,
     is_serial,
+    wait_after_each,
 )
 from loopir.lower.target import Target
 
@@ -43,9 +45,32 @@ GROUP = "copies"
 
 def insert_copy_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of asynchronous copies, and the waits for them."""
-    return map_kernels(
-        func, lambda kernel: insert_waits(kernel, GROUP, lambda mine, here: _plan(func, kernel, mine, here))
-    )
+
+    def kernel(s: Kernel) -> Kernel:
+        here = tuple(leaf_paths(s.body))
+        mine = [p for p in here if is_issued(p, GROUP)]
+        return replace(s, body=_waited(func, s, s.body, mine, here)) if mine else s
+
+    return map_kernels(func, kernel)
+
+
+def _waited(func: Func, kernel: Kernel, body: Body, copies: Sequence[StmtPath], here: Sequence[StmtPath]) -> Body:
+    """`body`, of `kernel`, which holds all of the `copies`, with commits of these and waits for them."""
+    plan = _plan(func, kernel, body, copies, here)
+    if plan is not None:
+        return plan.applied(body)
+    shared = {id(s) for s in copies[0].around}.intersection(*({id(s) for s in p.around} for p in copies))
+    tests = [s for s in statements(body) if isinstance(s, If) and id(s) in shared]
+    test = next((s for s in tests if all(has_issue(If(s.cond, b), GROUP) for b in (s.then, s.orelse))), None)
+    if test is None:
+        return wait_after_each(body, GROUP)
+
+    def branch(inner: Body) -> Body:
+        labels = {p.stmt.label for p in leaf_paths(inner)}
+        return _waited(func, kernel, inner, [p for p in copies if p.stmt.label in labels], here)
+
+    new = If(test.cond, branch(test.then), branch(test.orelse))
+    return rewrite(body, lambda s: new if s is test else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +112,14 @@ class _Plan:
 # ---------------------------------------------------------------- how many groups may be under way
 
 
-def _plan(func: Func, kernel: Kernel, copies: Sequence[StmtPath], here: Sequence[StmtPath]) -> _Plan | None:
-    """The loop, what stands before it, and the groups: as many under way as can be; None where nothing is of that
-    form."""
+def _plan(func: Func, kernel: Kernel, body: Body, copies: Sequence[StmtPath], here: Sequence[StmtPath]) -> _Plan | None:
+    """The loop in `body`, what stands before it, and the groups: as many under way as can be; None where nothing is of
+    that form."""
     labels = {p.stmt.label for p in here}
     by_label = {s.label: s for s in statements_of(func) if s.label in labels}
-    plans = [_plan_of(func, kernel, copies, here, by_label, loop) for loop in _loops(copies[-1], here, by_label)]
+    inside = {id(s) for s in statements(body)}
+    loops = [s for s in _loops(copies[-1], here, by_label) if id(s) in inside]
+    plans = [_plan_of(func, kernel, copies, here, by_label, loop) for loop in loops]
     return max((p for p in plans if p is not None), key=lambda p: p.pending, default=None)
 
 
