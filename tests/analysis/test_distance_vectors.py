@@ -2,6 +2,7 @@
 
 from math import isinf
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
@@ -9,11 +10,12 @@ from loopir.analysis.dependence.access import conflicting_pairs, statements_of
 from loopir.analysis.dependence.depend import SIZE, Pair, conflicts
 from loopir.analysis.dependence.distance_vectors import distance_vectors, element_determines_loops
 from loopir.interp.interpret import cond_holds
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Func, Int
 from loopir.ir.parser.parse import parse
-from loopir.ir.traverse.walk import loops_of
+from loopir.ir.traverse.walk import loops_of, replace, replace_loop
 from loopir.schedule import Schedule
 from loopir.testing.generate import nests
+from loopir.testing.generate.guarded import guarded
 from loopir.testing.generate.steps import schedules
 from loopir.testing.generate.strategies import funcs
 
@@ -61,7 +63,11 @@ def test_scheduled_programs(data: st.DataObject) -> None:
 @settings(max_examples=40, deadline=None)
 def test_what_an_element_tells(data: st.DataObject) -> None:
     """Where an element is said to tell the iterations of a loop, the solver finds no clash of two different ones."""
-    func = data.draw(schedules(data.draw(funcs()), most=3, primitives=MOVES)).func
+    made = data.draw(guarded() if data.draw(st.booleans()) else funcs())
+    func = data.draw(schedules(made, most=3, primitives=MOVES)).func
+    every = loops_of(func)
+    if every and data.draw(st.booleans()):  # what stands in it may start all the same
+        func = replace_loop(func, data.draw(st.sampled_from(sorted(every))), lambda s: replace(s, extent=Int(0)))
     for v, nest in loops_of(func).items():
         if element_determines_loops(func, nest, [v]):
             inside = [s for s in statements_of(func) if v in s.dims]
@@ -72,6 +78,25 @@ def test_what_an_element_tells(data: st.DataObject) -> None:
                     dims += [f"t.{x}" for x in t.dims]
                     later = {f"s.{v}": 1, f"t.{v}": -1, "": -1}
                     assert not system.solvable(dims, [(later, False)])
+
+
+@pytest.mark.parametrize("around", ["for i in range(0):", "for i in range(n):"])
+@pytest.mark.parametrize("inside", ["for k in range(i):", "for k in range(2):"])
+def test_what_starts_where_nothing_folds(around: str, inside: str) -> None:
+    """A fold that never happens starts all the same, at elements that two iterations of j have in common."""
+    func = parse(f"""
+def f(n: "size", A: "float32[n]", X: "inout float32[2]"):
+    {around}
+        for j in range(5):
+            {inside}
+                X[(j + 2) % 2] = sum(A[i], over=(i, k), init=A[j])
+""")
+    nest = loops_of(func)["j"]
+    assert not element_determines_loops(func, nest, ["j"])
+    for name, args in (("bind", ("j", "blockIdx.x")), ("parallel", ("j",)), ("vectorize", ("j",)), ("reverse", ("j",))):
+        why = Schedule(func).why(name, *args)
+        assert why is not None
+        assert "X (its init) at (j=0) writes X[0], which X (its init) at (j=2) writes" in str(why)
 
 
 def clash(source: str) -> dict[str, tuple[float, float]] | None:

@@ -14,7 +14,7 @@ from math import inf
 from loopir.analysis.dependence.access import Access, Statement, is_affine_visible
 from loopir.analysis.presburger.infeasible import Constraint, Ends, Linear, digits
 from loopir.arith.poly import expand_index
-from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Loop, Min, Var
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Loop, Min, Reduce, Var
 from loopir.ir.traverse.walk import free_vars, only_leaf
 
 Order = list[Constraint]
@@ -65,10 +65,16 @@ def element_determines_loops(func: Func, nest: Loop, loops: Iterable[str], *, fo
     asked = [v for v in loops if v in s.dims and not (folds_commute and v in s.over)]
     if {x.name for x in stmt.at if isinstance(x, Var)}.issuperset(asked):
         return True
-    at = tuple([x if is_affine_visible(x) else None for x in stmt.at])
+    starts = isinstance(stmt, Reduce) and stmt.init is not None  # also where nothing is folded
+    return all(_tells(x, asked) for x in ((s, Statement(place, 0, init=True)) if starts else (s,)))
+
+
+def _tells(s: Statement, asked: Sequence[str]) -> bool:
+    """Whether the element that an instance of `s` writes tells those of the loops `asked` that it stands in."""
+    at = tuple([x if is_affine_visible(x) else None for x in s.place.stmt.at])
     element = Access(min(s.writes), at, write=True, conds=(), private=())
     apart = distance_vectors(s, element, s, element)
-    return apart is None or all(apart.get(v) == (0, 0) for v in asked)
+    return apart is None or all(apart.get(v) == (0, 0) for v in asked if v in s.dims)
 
 
 def _difference_row(x: Index, y: Index, shared: Set[str], left: Sequence[str], right: Sequence[str]) -> Linear | None:
