@@ -72,7 +72,7 @@ def _comparison(order: CmpOp, v: Op, fits: Fits) -> Cond | None:
         two = _two_valued(one) if isinstance(other, Const) else None
         if two is not None:
             c, *ends = two
-            n = _number(cast(Const, other))
+            n = _numpy_scalar(cast(Const, other))
             return _chosen(c, *(v.fn.meaning(*((x, n) if one is a else (n, x))) for x in ends))
     x = index_of(a, fits)
     y = None if x is None else index_of(b, fits)
@@ -83,7 +83,7 @@ def _two_valued(v: Value) -> tuple[Cond, Any, Any] | None:
     """The condition on which `v` is one constant, else another, and these."""
     match v:
         case Select(c, Const() as a, Const() as b):
-            return c, _number(a), _number(b)
+            return c, _numpy_scalar(a), _numpy_scalar(b)
         case IndexToValue(Cond() as c, t):
             return c, t.numpy.type(1), t.numpy.type(0)
         case Cast(x, t) if (two := _two_valued(x)) is not None and (t.is_float or x.dtype == bool_):
@@ -94,7 +94,7 @@ def _two_valued(v: Value) -> tuple[Cond, Any, Any] | None:
             return None
 
 
-def _number(c: Const) -> Any:
+def _numpy_scalar(c: Const) -> Any:
     return c.dtype.numpy.type(c.value)
 
 

@@ -35,7 +35,7 @@ def _hull(a: Range, b: Range) -> Range:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _add(a: Range, b: Range) -> Range:
+def _add_ranges(a: Range, b: Range) -> Range:
     return a[0] + b[0], a[1] + b[1]
 
 
@@ -65,6 +65,6 @@ def _maximum(a: Range, b: Range) -> Range:
 
 
 _OPERATIONS = {
-    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs,
+    "add": _add_ranges, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs,
     "minimum": _minimum, "maximum": _maximum,
 }  # fmt: skip

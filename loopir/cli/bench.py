@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import loopir as lp
 from loopir import schedules
 
-Array = np.ndarray[Any, np.dtype[Any]]
 ROUNDS = 5
 
 
@@ -27,7 +27,7 @@ class Row:
 
     name: str
     ours: Callable[..., Any]
-    numpy: Callable[..., Array]
+    numpy: Callable[..., NDArray[Any]]
     shapes: tuple[tuple[int, ...], ...]
     operations: float
     bytes: float
@@ -93,10 +93,10 @@ def _seconds(run: Callable[[], object]) -> float:
     return sorted(times[1:])[ROUNDS // 2]
 
 
-def _gelu(x: Array) -> Array:
+def _gelu(x: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(0.5 * x * (1.0 + np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))))
 
 
-def _softmax(x: Array) -> Array:
+def _softmax(x: NDArray[Any]) -> NDArray[Any]:
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return np.asarray(e / e.sum(axis=-1, keepdims=True))

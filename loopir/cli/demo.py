@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import loopir as lp
 from loopir import schedules
 from loopir.requirements import missing
 
-Array = np.ndarray[Any, np.dtype[Any]]
 HIDDEN = 48
 
 
@@ -78,25 +78,25 @@ def sin_cos() -> Any:
 # ---------------------------------------------------------------- the same in NumPy
 
 
-def numpy_gelu(x: Array) -> Array:
+def numpy_gelu(x: NDArray[Any]) -> NDArray[Any]:
     return x * 0.5 * (1.0 + np.tanh(x * 0.7978845608028654 + x * x * x * 0.035677408136300125))
 
 
-def numpy_sin_cos(x: Array) -> Array:
+def numpy_sin_cos(x: NDArray[Any]) -> NDArray[Any]:
     return np.sin(x) * np.sin(x) + np.cos(x) * np.cos(x)
 
 
-def numpy_hidden(X: Array, W: Array, b: Array) -> Array:
+def numpy_hidden(X: NDArray[Any], W: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.maximum(X @ W + b, 0.0)
 
 
-def numpy_output(H: Array, W: Array, b: Array) -> Array:
+def numpy_output(H: NDArray[Any], W: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     z = H @ W + b
     e = np.exp(z - z.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
-def train(X: Array, labels: Array, steps: int = 400) -> tuple[Array, Array, Array, Array]:
+def train(X: NDArray[Any], labels: NDArray[Any], steps: int = 400) -> tuple[NDArray[Any], ...]:
     """Weights of the network by full-batch Adam (Kingma and Ba 2015) on the cross-entropy; float32."""
     rng = np.random.default_rng(0)
     params = [
@@ -141,7 +141,9 @@ def scheduled(title: str, expression: Any, target: str) -> Any:
     return after.build(target)
 
 
-def timings(name: str, kernel: Any, inputs: tuple[Array, ...], numpy_fn: Callable[..., Array], where: str) -> None:
+def timings(
+    name: str, kernel: Any, inputs: tuple[NDArray[Any], ...], numpy_fn: Callable[..., NDArray[Any]], where: str
+) -> None:
     ours = kernel.time(*inputs) * 1e3
     theirs = median_ms(lambda: numpy_fn(*inputs), 3)
     print(f"{name}: loopir {ours:.3f} ms {where}, NumPy {theirs:.3f} ms, {theirs / ours:.1f} x")

@@ -14,7 +14,7 @@ from loopir.ir.grammar import Add, FloorDiv, Index, Int, Kernel, Max, Min, Mod, 
 from loopir.ir.traverse.walk import nodes
 
 INT32_END = 1 << 31
-PRELUDE = """\
+DIVISION_PRELUDE = """\
 __device__ __forceinline__ int lp_quotient(int n, unsigned long long by) {
   return (int)(__umulhi((unsigned int)n << 1, (unsigned int)by) >> (unsigned int)(by >> 32));
 }

@@ -36,7 +36,7 @@ def array_meaning(fn: Instruction, domain: str) -> Computed | None:
     loops, stmt = _loops_and_stmt(fn.meaning)
     names, shape = [x.var for x in loops], [x.extent.value for x in loops if isinstance(x.extent, Int)]
     if isinstance(stmt, Store) and isinstance(stmt.value, Load) and len(stmt.at) == len(loops):
-        return _moved(stmt.buffer.name, stmt.at, stmt.value, names, shape)
+        return _copy_elements(stmt.buffer.name, stmt.at, stmt.value, names, shape)
     if isinstance(stmt, Reduce) and len(stmt.buffers) == 1 and domain != "field":  # whose numbers are pairs
         return _Folded(stmt, names, shape, DOMAINS[domain]()).computed()
     return None
@@ -56,7 +56,7 @@ def _loop_numbers(at: Sequence[object], names: Sequence[str]) -> list[int]:
     return [names.index(x.name) for x in at if isinstance(x, Var)]
 
 
-def _moved(to: str, at: Sequence[object], source: Load, names: Sequence[str], shape: Sequence[int]) -> Computed:
+def _copy_elements(to: str, at: Sequence[object], source: Load, names: Sequence[str], shape: Sequence[int]) -> Computed:
     """A copy of each element: what it copies may be unwritten."""
     from_axes, to_axes = _loop_numbers(source.at, names), _loop_numbers(at, names)
     numbers = np.arange(int(np.prod([shape[x] for x in from_axes], dtype=np.int64)))

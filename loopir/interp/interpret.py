@@ -22,7 +22,7 @@ from loopir.interp.spmd import CollectiveIssue
 from loopir.interp.to_python import compiled
 from loopir.interp.value_domains import DOMAINS, Domain
 from loopir.interp.watch import Watch, WatchedMemory, Write
-from loopir.ir.dtypes import DType
+from loopir.ir.dtypes import Array, DType
 from loopir.ir.grammar import (
     And,
     Buffer,
@@ -46,7 +46,6 @@ from loopir.shapes import Given, sizes_of
 
 MANY = 300
 """Elements of the inputs from which on it pays to compile accesses in place."""
-Array = np.ndarray[Any, Any]
 Instance = tuple[str, tuple[int, ...]]
 """A statement's label and the values of the loops around it, outermost first."""
 
@@ -282,11 +281,11 @@ def layout_of(b: Buffer, sizes: Mapping[str, int], shape: tuple[int, ...]) -> tu
     """The offset of each element of `b`, in row-major order, and the size of `b` in cells; None if it is row-major."""
     if b.layout is None or isinstance(b.layout, Fragment):
         return None, cells_of(shape)
-    return _places(b.layout, tuple(sizes.items()), shape)
+    return _layout_cells(b.layout, tuple(sizes.items()), shape)
 
 
 @lru_cache(maxsize=256)
-def _places(
+def _layout_cells(
     layout: Strided | Mapped, sizes: tuple[tuple[str, int], ...], shape: tuple[int, ...]
 ) -> tuple[list[int], int]:
     at, known = np.indices(shape), dict(sizes)

@@ -233,9 +233,9 @@ class _Block:
         """Why nobody can go on."""
         for n, x in enumerate(self.at):
             if callable(x) or isinstance(x, NamedArrival):
-                others = [f"thread {self.agents[k].thread} at {_place(y)}" for k, y in enumerate(self.at) if k != n]
+                others = [f"thread {self.agents[k].thread} at {_stop_text(y)}" for k, y in enumerate(self.at) if k != n]
                 return Fault(
-                    f"waits in thread {self.agents[n].thread} at {_place(x)}, for which nobody goes on: "
+                    f"waits in thread {self.agents[n].thread} at {_stop_text(x)}, for which nobody goes on: "
                     f"{', '.join(others[:3])}{' and others' * (len(others) > 3)}: a deadlock"
                 )
         for n, x in enumerate(self.at):
@@ -255,7 +255,7 @@ class _Block:
         return Fault(f"waits in thread {one} at {what} {how.format(two)}: it diverges")
 
 
-def _place(x: Stop) -> str:
+def _stop_text(x: Stop) -> str:
     """Where a thread is, as a person reads it."""
     match x:
         case None:

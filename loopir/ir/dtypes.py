@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+Array = np.ndarray[Any, Any]
+"""Of NumPy, of any shape and element type."""
 Kind = Literal["float", "int", "uint", "bool"]
 
 
@@ -119,7 +121,7 @@ int8, int16, int32, int64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64)
 uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
 bool_ = DType("bool", "bool", 1)
 
-ALL: tuple[DType, ...] = (
+ALL_DTYPES: tuple[DType, ...] = (
     float16,
     bfloat16,
     float8_e4m3fn,
@@ -136,8 +138,8 @@ ALL: tuple[DType, ...] = (
     uint64,
     bool_,
 )
-BY_NAME: dict[str, DType] = {t.name: t for t in ALL}
-_NUMPY: dict[str, np.dtype] = {t.name: np.dtype(getattr(ml_dtypes, t.name, t.name)) for t in ALL}
+BY_NAME: dict[str, DType] = {t.name: t for t in ALL_DTYPES}
+_NUMPY: dict[str, np.dtype] = {t.name: np.dtype(getattr(ml_dtypes, t.name, t.name)) for t in ALL_DTYPES}
 _FROM_NUMPY = {v: BY_NAME[k] for k, v in _NUMPY.items()}
 _SHORT = {
     "f16": float16, "bf16": bfloat16, "f32": float32, "f64": float64, "e4m3": float8_e4m3fn, "e5m2": float8_e5m2,

@@ -109,9 +109,12 @@ WARP_AXES = {"lane": "threadIdx.x", "warp.x": "threadIdx.y", "warp.y": "threadId
 """A block as warps of 32 lanes, and the launch axis of each: 32 threads along x are one warp.
 
 A warpgroup is four warps along warp.x; with warpgroups, there is no warp.y."""
-THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z", *WARP_AXES)
+LAUNCH_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+THREAD_AXES = (*LAUNCH_AXES, *WARP_AXES)
 LANES = 32
 GROUP_WARPS = 4
+GROUP_THREADS = LANES * GROUP_WARPS
+"""Of a warpgroup."""
 NAMED_BARRIERS = 16
 """Barriers that a block has in hardware (PTX ISA, "barrier"); number 0 is that of all its threads."""
 AXES = BLOCK_AXES + THREAD_AXES

@@ -310,7 +310,7 @@ def _bound(
     signature: Signature, args: Sequence[Any], named: Mapping[str, Any], out: Sequence[Any] | None, device: str
 ) -> Bound:
     given, told = _matched(signature, args, named)
-    wanted = [(a, given[a.name]) for a in signature.inputs] + _placed(signature, out)
+    wanted = [(a, given[a.name]) for a in signature.inputs] + _given_outputs(signature, out)
     taken = {a.name: _typed(borrow(x, a), a) for a, x in wanted}
     sizes = _sizes(signature, taken, told)
     shapes = signature.shapes(*sizes)
@@ -398,7 +398,7 @@ def outputs_in_order(signature: Signature, out: Sequence[Any] | Mapping[str, Any
     return tuple(out[name] for name in names)
 
 
-def _placed(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSpec, Any]]:
+def _given_outputs(signature: Signature, out: Sequence[Any] | None) -> list[tuple[ArgSpec, Any]]:
     """The caller's arrays for the outputs, if there are any."""
     if out is None:
         return []

@@ -203,13 +203,13 @@ def _require_features(source: str) -> None:
             raise TargetError(f"an instruction of {lacks[0]} is asked for, which this CPU ({cpu()}) has not")
 
 
-FEW = ("simplify_cfg", "sroa", "instruction_combine")
+TILE_PASSES = ("simplify_cfg", "sroa", "instruction_combine")
 """What is run where loops are as they are to be: tiles get their registers, and indices their shortest form."""
 
 
 def _passes(left: bool) -> str:
     """The key of a compilation among those of one source."""
-    return f"{'3' if left else ' '.join(FEW)}, lone lanes, {SELECTS}"
+    return f"{'3' if left else ' '.join(TILE_PASSES)}, lone lanes, {SELECTS}"
 
 
 def _outside_lock(work: Callable[[], T]) -> T:
@@ -243,7 +243,7 @@ def _compiled(source: str, machine: Any, left: bool) -> bytes:
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager() if left else llvm.create_new_module_pass_manager()
-    for name in () if left else FEW:
+    for name in () if left else TILE_PASSES:
         getattr(passes, f"add_{name}_pass")()
     try:
         passes.run(module, builder)

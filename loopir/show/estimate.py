@@ -162,7 +162,7 @@ def _statement(m: SizedStatement, chip: Chip) -> Estimate:
     far = [Foot(t, s, whole) for t, s, (scope, whole) in own if scope == "global"]
     moved = 0.0
     for size, rate in chip.caches:
-        moved = _moved(far, extents, size, chip.line)
+        moved = _cache_bytes(far, extents, size, chip.line)
         seconds = max(seconds, moved / (rate * min(1.0, max(cores, 1) / chip.cores * 4)))
     return Estimate(seconds + chip.start * _parallel_starts(place, extents), lanes * cores, moved)
 
@@ -215,7 +215,7 @@ class Foot:
         return min(elements / along * max(line, along * self.touch.dtype.bytes), max(line, self.whole))
 
 
-def _moved(own: list[Foot], extents: Mapping[str, float], cache: float, line: int) -> float:
+def _cache_bytes(own: list[Foot], extents: Mapping[str, float], cache: float, line: int) -> float:
     """Bytes that come into a cache of that size: what fits is moved once, for each iteration of what is around it."""
     names = list(extents)
     for around in range(len(names) + 1):

@@ -111,7 +111,7 @@ def _moves(s: Schedule, chip: Chip, gpu: bool) -> Iterator[tuple[Step, ...]]:
                 for tile in TILES:
                     yield (_apply_named("tile", outer, inner, tile, tile),)
         yield from ((_apply_named("unroll", x),) for x in serial if s.loop(x).extent in SHORT)
-    yield from _placed(s)
+    yield from _suggest_compute_at(s)
 
 
 def _threads(s: Schedule, serial: list[str]) -> Iterator[tuple[Step, ...]]:
@@ -138,7 +138,7 @@ def _vectorized(s: Schedule, stage: str, serial: list[str], lanes: int) -> Itera
             yield _apply_named("split", x, lanes), _apply_named("reorder", *order), _apply_named("vectorize", inner)
 
 
-def _placed(s: Schedule) -> Iterator[tuple[Step, ...]]:
+def _suggest_compute_at(s: Schedule) -> Iterator[tuple[Step, ...]]:
     """Producers into the loops of what reads them."""
     written = {t.buffer: stage for stage in s.stages for t in s.accesses(stage) if t.write}
     for stage in s.stages:

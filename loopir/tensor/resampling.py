@@ -37,7 +37,7 @@ def interpolate(
         raise ExprError(f'interpolate of {e.described()}: mode={mode!r}; it is "nearest" or "{LINEAR[rank]}" there')
     if align_corners and mode == "nearest":
         raise ExprError("interpolate: align_corners is for linear modes, nearest has no corners to align")
-    places = _places(e, size, scale_factor, rank)
+    places = _resample_dims(e, size, scale_factor, rank)
     if mode == "nearest":
         shape = (*e.dims[:2], *(new for _, new, *_ in places))
 
@@ -57,7 +57,7 @@ Place = tuple[Index, Index, int, int]
 """The old size and the new one, and their ratio as two numbers."""
 
 
-def _places(e: Tensor, size: Any, scale_factor: Any, rank: int) -> list[Place]:
+def _resample_dims(e: Tensor, size: Any, scale_factor: Any, rank: int) -> list[Place]:
     if (size is None) == (scale_factor is None):
         raise ExprError(f"interpolate of {e.described()}: give the size or the scale_factor, one of them")
     given = size if scale_factor is None else scale_factor

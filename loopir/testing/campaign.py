@@ -79,7 +79,7 @@ ROUND = 40
 """Programs in a round."""
 PATIENCE = 20
 """So many refusals count as one accepted step where the next turn is for who has least."""
-BYTES = 1 << 13
+ENTROPY_BYTES = 1 << 13
 """What one program, and all that is done with it, is drawn from: ten times what they take. Hypothesis by itself would
 make half of its examples from others before them, of which most have been counted."""
 SEEDS = 1_000_000
@@ -210,7 +210,7 @@ class Worker:
         trial = test.hypothesis.fuzz_one_input  # pyright: ignore[reportFunctionMemberAccess]
         draws = Random(seed)
         for _ in range(12 if name == LONG_SCHEDULES else ROUND):
-            trial(draws.randbytes(BYTES))
+            trial(draws.randbytes(ENTROPY_BYTES))
 
     def step(self, name: str, data: st.DataObject) -> None:
         """One step of a primitive on one program."""

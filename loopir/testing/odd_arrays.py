@@ -36,11 +36,11 @@ import numpy as np
 
 from loopir.build import build
 from loopir.errors import LoopirError
+from loopir.ir.dtypes import Array
 from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
 from loopir.schedule.core.trace import Step
 
-Array = np.ndarray[Any, Any]
 Odd = tuple[Any, Array | None]
 """What is passed, and the elements that it holds; None if it holds none that a kernel could take."""
 Maker = Callable[[random.Random, Array], Odd]
@@ -196,7 +196,7 @@ def _other_type(r: random.Random, a: Array) -> Odd:
     return made, made if made.dtype == a.dtype and made.dtype.isnative else None
 
 
-def _number(x: Any, a: Array) -> Odd:
+def _pass_number(x: Any, a: Array) -> Odd:
     return x, None if a.ndim else np.asarray(x, a.dtype)
 
 
@@ -215,7 +215,7 @@ NUMPY: tuple[Maker, ...] = (
     lambda r, a: (np.ones(a.shape, a.dtype)[()], np.ones(a.shape, a.dtype)),
     lambda r, a: (a.tolist(), None if a.ndim else a),
     lambda r, a: (r.choice([None, "a", object(), type, {}, (), [], 1j, np.dtype("f4"), lambda: 0, Ellipsis]), None),
-    lambda r, a: _number(r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), a),
+    lambda r, a: _pass_number(r.choice([3, 2.5, True, -1, 10**30, float("nan"), np.float64(2)]), a),
     _misaligned, _strided, _readonly, _released, _as_buffer, _typed_buffer, _lying, _dlpack, _on_gpu, _other_type,
 )  # fmt: skip
 

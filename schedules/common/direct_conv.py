@@ -15,7 +15,7 @@ from .knobs import Knob, octaves
 from .nest_queries import extent, fused, if_legal, reads_of, result_of, spatial_loops
 from .products import filled, followed, pooled, require_product
 
-ROWS = 4
+PADDED_ROWS = 4
 """Rows of the output for which the borders of the input are filled up at once, on a CPU."""
 BORDERED = Knob("rows", "rows of the output for which borders are filled up at once", octaves(1, 64), 0.05)
 TILE_HEIGHT = Knob("height", "elements of a tile along the output", octaves(1, 30), 0.1)
@@ -26,7 +26,7 @@ STRIP = 8
 
 @lp.composite
 def direct_cpu(
-    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, rows: int = ROWS
+    s: lp.Schedule, stage: str, *, lanes: int | None = None, registers: int | None = None, rows: int = PADDED_ROWS
 ) -> lp.Schedule:
     """The product `stage` over several loops, and what is made of it, in register tiles on threads.
 

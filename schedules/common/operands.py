@@ -232,7 +232,7 @@ def alone(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str]:
 def _one_by_one(s: lp.Schedule, stage: str, out: str, element: tuple[str, ...]) -> lp.Schedule | None:
     """`s` with one stage that takes the sums of `stage` in their order, where `out` reads that `element` of them alone:
     `out` itself, where it folds nothing, or a stage of 16 bits; None where it is neither."""
-    apart = not s.reduced(out) and one_nest(s, out) and not _folds(s, out, stage)
+    apart = not s.reduced(out) and one_nest(s, out) and not _reads_product(s, out, stage)
     loops = s.loops(out)
     if apart and element == loops and len(loops) == len(spatial_loops(s, stage)) > 0:
         return s
@@ -263,7 +263,7 @@ def _in_common_order(s: lp.Schedule, stage: str, out: str, order: list[str]) -> 
     return s.reorder(column, row) if s.why("reorder", column, row) is None else None
 
 
-def _folds(s: lp.Schedule, out: str, stage: str) -> bool:
+def _reads_product(s: lp.Schedule, out: str, stage: str) -> bool:
     """Whether `out` reads the sums of another product, whose tiles have to be made first."""
     given = {t.buffer for t in s.accesses(out) if not t.write}
     others = [x for x in s.stages if x not in (stage, out) and s.reduced(x) and one_nest(s, x)]

@@ -92,11 +92,11 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
     return (
         Phase([Recipe("rows of intermediates for steps", in_steps, own_intermediates, checked=False)]),
         Phase([Recipe("inline what is read once", _always, lambda s, _: inlined(s), checked=False)], whole=True),
-        Phase([Recipe("copy one of two equal operands", _folds, _separated, checked=False)]),
+        Phase([Recipe("copy one of two equal operands", _has_reduction, _separated, checked=False)]),
         Phase(
             [
-                Recipe("store computed operands", _folds, stored_operands, checked=False),
-                Recipe("store gathered operands", _folds, gathered_operands, checked=False),
+                Recipe("store computed operands", _has_reduction, stored_operands, checked=False),
+                Recipe("store gathered operands", _has_reduction, gathered_operands, checked=False),
             ]
         ),
         Phase(
@@ -156,7 +156,7 @@ def _always(s: lp.Schedule, stage: str) -> bool:
     return True
 
 
-def _folds(s: lp.Schedule, stage: str) -> bool:
+def _has_reduction(s: lp.Schedule, stage: str) -> bool:
     return bool(s.reduced(stage))
 
 

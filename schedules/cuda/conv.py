@@ -19,12 +19,12 @@ from ..common.products import Product, Side, filled, followed, product, require_
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .cheapest import cheapest
 from .elementwise import by_element, elementwise
-from .matmul_mma import COPY_VECTOR, matmul_mma
+from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
 from .matmul_split_k import matmul_simt_split, matmul_split
 from .matmul_wgmma import matmul_wgmma
 from .recipe_table import lowered
-from .tile_choice import part_counts
+from .tile_choice import COPY_VECTOR, part_counts
 
 
 @lp.composite

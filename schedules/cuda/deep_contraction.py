@@ -21,7 +21,7 @@ TILE = 64
 """Rows and columns of a tile that are worth a block."""
 SIMT_TILE, SIMT_DEPTH = (128, 64), 32
 """Rows and columns of a block's tile of float32, and the steps of it that are in shared memory at a time."""
-DEEP = 256
+MIN_PART_TERMS = 256
 """Terms that a part has at least, and where parts of whole steps are looked for, of which multiple."""
 TILED = 2
 """Rows and columns from which on float32 is taken by tiles that are filled up."""
@@ -43,7 +43,7 @@ def parts_of(s: lp.Schedule, stage: str) -> int:
         return 1
     simt = whole_simt_tiles(s, c)
     tiles = -(-rows // (SIMT_TILE[0] if simt else TILE)) * -(-columns // (SIMT_TILE[1] if simt else TILE))
-    wanted = min(MIN_BLOCKS * lp.machine().processors // tiles, depth // DEEP)
+    wanted = min(MIN_BLOCKS * lp.machine().processors // tiles, depth // MIN_PART_TERMS)
     if wanted <= FEW_RESULTS:
         return 1
     for steps in (SIMT_DEPTH,) if simt else STEP_CHOICES:

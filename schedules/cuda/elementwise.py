@@ -16,7 +16,7 @@ from ..common.nest_queries import extent, free_loops, fused, one_nest
 from .row_threads import VECTOR_BYTES
 
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
-VECTORS = Knob("vectors", "vectors that a thread takes", octaves(1, 8), 0.05)
+THREAD_VECTORS = Knob("vectors", "vectors that a thread takes", octaves(1, 8), 0.05)
 MANY_VECTORS = 8
 """Elements of a vector from which on a thread takes two vectors where it evaluates functions."""
 MOST_ROWS = 65535
@@ -38,9 +38,9 @@ def elementwise(
     if not loops:
         return s
     lanes = _lanes(s, stage, loops[-1])
-    vectors = VECTORS(vectors or (2 if lanes >= MANY_VECTORS and s.real_functions else 1), at=stage)
+    vectors = THREAD_VECTORS(vectors or (2 if lanes >= MANY_VECTORS and s.real_functions else 1), at=stage)
     threads = THREADS(threads, at=stage)
-    if extent(s, loops[-1]) is None and _shared(s, stage, loops):
+    if extent(s, loops[-1]) is None and _rows_share_reads(s, stage, loops):
         s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)
     return _flat(s, loops, threads, lanes, vectors)
 
@@ -106,7 +106,7 @@ def _threads(
     return s.bind(thread, "threadIdx.x")
 
 
-def _shared(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:
+def _rows_share_reads(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:
     """Whether rows share what `stage` reads along them, so that one loop over all would have to divide for it."""
     along = [t for t in s.accesses(stage) if t.contiguous(loops[-1])]
     one = len(loops) == 2 or (len(loops) == 3 and s.why("fuse", *loops[:2]) is None)

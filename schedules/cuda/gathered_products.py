@@ -52,7 +52,7 @@ def gathered_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """Product `stage` in tiles, whose copies gather by themselves or read what was gathered before, by prediction."""
     gathers = gathers_of(s, stage)
     found = [x for schedule in _ways(s, stage) if (x := lowered(s, schedule, stage)) is not None]
-    candidates = [y for x in found for y in _placed(x, gathers)]
+    candidates = [y for x in found for y in _gathers_in_tiles(x, gathers)]
     if not candidates:
         raise lp.ScheduleError(f"no tiles take {stage}")
     return min(candidates, key=lambda x: lp.predict(_gathered(x, gathers), "cuda", arch=lp.machine()).seconds)
@@ -75,7 +75,7 @@ def _by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
     return matmul_mma(s, stage, **options)
 
 
-def _placed(s: lp.Schedule, gathers: tuple[str, ...]) -> Iterator[lp.Schedule]:
+def _gathers_in_tiles(s: lp.Schedule, gathers: tuple[str, ...]) -> Iterator[lp.Schedule]:
     """`s`, and `s` with each of `gathers` computed where tiles of it are copied, if all can be."""
     yield s
     made = s

@@ -15,7 +15,7 @@ import loopir as lp
 from ..common.nest_queries import extent, if_legal, legal, reader, reads_of, result_of
 from .row_threads import VECTOR_BYTES
 
-SIDE, THREADS, VECTORS_IN_FLIGHT = 64, 512, 4
+SIDE, COLUMN_THREADS, VECTORS_IN_FLIGHT = 64, 512, 4
 """Vectors of columns side by side in a block, its threads, and the vectors of a column that each has in flight."""
 BLOCKS_PER_PROCESSOR = 3
 """Blocks for each processor, which all run at once."""
@@ -29,7 +29,7 @@ they are not; and the parts that one has in flight."""
 
 
 def grouped(
-    s: lp.Schedule, stage: str, column: str, over: Sequence[str], *, side: int = SIDE, threads: int = THREADS
+    s: lp.Schedule, stage: str, column: str, over: Sequence[str], *, side: int = SIDE, threads: int = COLUMN_THREADS
 ) -> lp.Schedule | None:
     """`s` with `stage` folded so over its one reduced loop, where rows follow one another; None where they do not.
 
@@ -54,7 +54,7 @@ def grouped(
 def many_rows(s: lp.Schedule, stage: str, column: str, over: Sequence[str]) -> str | None:
     """What has to hold of a number of rows that is not known for `grouped` to be worth it; None if it takes none."""
     width = _width(s, stage, column, over)
-    least = LEAST * ROUNDS_PER_THREAD * width * (THREADS // SIDE) * VECTORS_IN_FLIGHT
+    least = LEAST * ROUNDS_PER_THREAD * width * (COLUMN_THREADS // SIDE) * VECTORS_IN_FLIGHT
     return f"{least} <= {lp.text(s.loop(over[0]).extent)}" if width > 1 and extent(s, over[0]) is None else None
 
 

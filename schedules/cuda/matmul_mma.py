@@ -16,10 +16,11 @@ import loopir as lp
 from ..common.contraction import Contraction, Operand, require_contraction
 from ..common.nest_queries import batched, extent, fused, if_legal, reader, reads_of, result_of
 from .row_threads import WARP
+from .tile_choice import COPY_VECTOR
 
 SHORT_NAMES = {"bfloat16": "bf16", "float16": "f16"}
-ROWS, COLUMNS, COPY_VECTOR = 16, 8, 8
-"""Of one mma instruction (PTX ISA, `mma.m16n8k16`); elements of 16 bits in a vector."""
+MMA_ROWS, MMA_COLUMNS = 16, 8
+"""Of one mma instruction (PTX ISA, `mma.m16n8k16`)."""
 
 
 LEAST_BYTES = 4
@@ -38,10 +39,10 @@ class Unit:
     loaded: tuple[str, ...]
 
 
-ALL = ("a", "at", "b", "bt")
+LDMATRIX_OPERANDS = ("a", "at", "b", "bt")
 UNITS = {
-    "bfloat16": Unit("bf16", "mma_m16n8k16_bf16", 16, 8, ALL),
-    "float16": Unit("f16", "mma_m16n8k16_f16", 16, 8, ALL),
+    "bfloat16": Unit("bf16", "mma_m16n8k16_bf16", 16, 8, LDMATRIX_OPERANDS),
+    "float16": Unit("f16", "mma_m16n8k16_f16", 16, 8, LDMATRIX_OPERANDS),
     "float32": Unit("f32", "mma_m16n8k8_tf32", 8, 4, ("a", "bt")),
     "int8": Unit("i8", "mma_m16n8k32_s8", 32, 16, ("a", "bt")),
     "uint8": Unit("u8", "mma_m16n8k32_u8", 32, 16, ("a", "bt")),
@@ -50,7 +51,7 @@ UNITS = {
 }
 """By dtype; elements of float32 are those that the program rounds to TF32."""
 
-BYTES = frozenset(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"))
+BYTE_DTYPES = frozenset(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"))
 """Those of 8 bits."""
 
 RAW = {"int8": "i8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", **SHORT_NAMES}
@@ -130,7 +131,7 @@ def in_bytes(s: lp.Schedule, c: Contraction) -> bool:
     """Whether tensor cores of the machine take the elements of `c` as they lie, all of one type of 8 bits."""
     (first, *others) = {t.dtype.name for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer)}
     plain = all(t.by == "mul" for t in s.accesses(c.stage) if not t.write)
-    return plain and not others and first in BYTES and (not first.startswith("float") or lp.machine().has("fp8"))
+    return plain and not others and first in BYTE_DTYPES and (not first.startswith("float") or lp.machine().has("fp8"))
 
 
 def _loops_of(s: lp.Schedule, stage: str, out: str, c: Contraction) -> tuple[list[str], str, str]:
@@ -235,8 +236,8 @@ def _instruction_loops(s: lp.Schedule, stage: str, how: _Steps) -> tuple[lp.Sche
     s, (ki, k) = s.split(kk, how.unit.depth, tail="exact").with_loops
     s, (wi, ii) = s.split(i, how.block[0] // how.warps[0]).with_loops  # fewer rows or columns are filled up by `pad`
     s, (wj, jj) = s.split(j, how.block[1] // how.warps[1]).with_loops
-    s, (ti, i) = s.split(ii, ROWS).with_loops
-    s, (tj, j) = s.split(jj, COLUMNS).with_loops
+    s, (ti, i) = s.split(ii, MMA_ROWS).with_loops
+    s, (tj, j) = s.split(jj, MMA_COLUMNS).with_loops
     s = s.reorder(ko, wi, wj, ki, ti, tj, i, j, k).bind(wi, "warp.y").bind(wj, "warp.x")
     return s.unroll(ti).unroll(tj), (ko, ki, i)
 
@@ -430,6 +431,6 @@ def all_or_nothing(s: lp.Schedule, vector: str) -> tuple[lp.Schedule, str] | Non
 def load_fragments(s: lp.Schedule, copy: str, instruction: str, wide: int) -> lp.Schedule:
     """The copy of a part by one `ldmatrix` for each 16 x `wide` of it."""
     x, y = s.loops(copy)[-2:]
-    s, (to, x) = s.split(x, ROWS, tail="exact").with_loops
+    s, (to, x) = s.split(x, MMA_ROWS, tail="exact").with_loops
     s, (uo, y) = s.split(y, wide, tail="exact").with_loops
     return s.reorder(to, uo, x, y).unroll(to).unroll(uo).tensorize(x, instruction)

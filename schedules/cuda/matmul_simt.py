@@ -17,7 +17,7 @@ from ..common.transpose import transpose
 from .matmul_mma import copy_by_warps
 from .row_threads import WARP
 
-VECTOR, ACROSS, DOWN = 4, 4, 8
+FLOAT32_VECTOR, ACROSS, DOWN = 4, 4, 8
 """Elements of a vector of 16 bytes; lanes of a warp along columns, and along rows."""
 RUN = 8
 """Elements of 4 bytes in a sector, which lanes copy from memory together."""
@@ -50,14 +50,14 @@ def matmul_simt(
     if turn:
         s = _transposed_copies(s, c)
         c = require_contraction(s, stage)
-    if any(t.dtype.bytes != VECTOR for t in s.accesses(stage)):
+    if any(t.dtype.bytes != FLOAT32_VECTOR for t in s.accesses(stage)):
         raise lp.ScheduleError(f"{stage} folds elements of other than 4 bytes, of which four make a vector")
     warps = (block[0] // (DOWN * part[0]), block[1] // (ACROSS * part[1]))
     s, (bi, i) = s.split(c.row, block[0]).with_loops
     s, (bj, j) = s.split(c.column, block[1]).with_loops
     s, (ko, k) = s.split(c.reduced, depth).with_loops
     stages = min(stages, extent(s, ko) or stages)  # no more than there are to copy
-    s, (kv, k) = s.split(k, VECTOR, tail="exact").with_loops
+    s, (kv, k) = s.split(k, FLOAT32_VECTOR, tail="exact").with_loops
     s = s.reorder(*c.batch, bi, bj, ko, kv, k, i, j).bind(bi, "blockIdx.y").bind(bj, "blockIdx.x")
     s = batched(s, c.batch)
     s, inner = s.cache_write(stage, "local", at=bj).with_stage
@@ -83,7 +83,7 @@ def matmul_simt(
         s, mine = s.cache_read(inner, copy, "local", at=at).with_stage
         *_, x, y = s.loops(mine)
         s = s.unroll(x).vectorize(y)
-    s, (_, kv) = s.split(kv, piece // VECTOR, tail="exact").with_loops if piece < depth else (s, ("", kv))
+    s, (_, kv) = s.split(kv, piece // FLOAT32_VECTOR, tail="exact").with_loops if piece < depth else (s, ("", kv))
     s = s.unroll(kv).unroll(k)
     return s.pipeline(ko, stages=stages) if stages > 1 else s
 
@@ -107,8 +107,8 @@ def _parts(
     names: list[tuple[str, str, str, str]] = []
     for loop, own, lanes, far in zip(tile, part, (DOWN, ACROSS), apart, strict=True):
         s, (warp, x) = s.split(loop, lanes * own, tail="exact").with_loops
-        s, (square, x) = s.split(x, lanes * VECTOR, tail="exact").with_loops
-        s, (outer, inner) = s.split(x, lanes if far else VECTOR, tail="exact").with_loops
+        s, (square, x) = s.split(x, lanes * FLOAT32_VECTOR, tail="exact").with_loops
+        s, (outer, inner) = s.split(x, lanes if far else FLOAT32_VECTOR, tail="exact").with_loops
         names.append((warp, square, *((inner, outer) if far else (outer, inner))))
     (wi, si, li, ei), (wj, sj, lj, ej) = names
     s = s.reorder(wi, wj, li, lj, *steps[:1], si, sj, *steps[1:], ei, ej)
@@ -123,10 +123,10 @@ def _copy_by_lanes(
 ) -> lp.Schedule:
     """The copy of a tile by all lanes, in vectors; of rows along the reduced loop, these change places by the row."""
     if operand.along:
-        n = min(8, depth // VECTOR)
-        at = f"(y // {VECTOR} ^ x // {8 // n} % {n}) * {VECTOR} + y % {VECTOR}"
+        n = min(8, depth // FLOAT32_VECTOR)
+        at = f"(y // {FLOAT32_VECTOR} ^ x // {8 // n} % {n}) * {FLOAT32_VECTOR} + y % {FLOAT32_VECTOR}"
         s = s.set_layout(copy, f"lambda x, y: x * {depth} + {at}")
-    return copy_by_warps(s, copy, warps, "cp_async_f32" if stages > 1 else None, VECTOR)
+    return copy_by_warps(s, copy, warps, "cp_async_f32" if stages > 1 else None, FLOAT32_VECTOR)
 
 
 def _copy_elements(
@@ -139,7 +139,7 @@ def _copy_elements(
     """
     k, x = s.loops(copy)[-2:]
     if along:
-        s = s.set_layout(copy, f"lambda k, x: k * {width + VECTOR} + x")
+        s = s.set_layout(copy, f"lambda k, x: k * {width + FLOAT32_VECTOR} + x")
         s, (k, below) = s.split(k, RUN, tail="exact").with_loops
         s, (x, side) = s.split(x, WARP // RUN, tail="exact").with_loops
         s, (below, element) = s.split(below, 1).with_loops

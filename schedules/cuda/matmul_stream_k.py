@@ -16,10 +16,11 @@ import loopir as lp
 from ..common.contraction import Contraction, contraction
 from ..common.nest_queries import extent, reader, result_of
 from .matmul_mma import read_contraction
+from .matmul_simt import FLOAT32_VECTOR
 from .matmul_wgmma import UNITS, Steps, by_warpgroups, matmul_wgmma, steps
 from .tile_choice import full_waves
 
-VECTOR, BLOCK_THREADS = 4, 256
+BLOCK_THREADS = 256
 
 
 @lp.composite
@@ -119,8 +120,8 @@ def _added(s: lp.Schedule, stage: str, partial: str, out: str, block: tuple[int,
     s, (bi, i) = s.split(row, block[0], tail="exact").with_loops
     s, (bj, j) = s.split(column, block[1], tail="exact").with_loops
     s = s.reorder(bi, bj, i, j).compute_at(stage, bj).simplify(bj, drop_unit_loops=True)
-    s, (j, element) = s.split(j, VECTOR, tail="exact").with_loops
-    s, (i, thread) = s.split(i, min(block[0], BLOCK_THREADS * VECTOR // block[1]), tail="exact").with_loops
+    s, (j, element) = s.split(j, FLOAT32_VECTOR, tail="exact").with_loops
+    s, (i, thread) = s.split(i, min(block[0], BLOCK_THREADS * FLOAT32_VECTOR // block[1]), tail="exact").with_loops
     s = s.compute_at(stage, j).set_scope(stage, "local")
     s = s.bind(bi, "blockIdx.z").bind(i, "blockIdx.x")
     s = s.bind(bj, "blockIdx.y") if across > 1 else s

@@ -15,6 +15,7 @@ from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, iterations, reads_of, result_of
 from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tile_of_rows, tiles, vectors
 from .row_threads import WARP
+from .tile_choice import COPY_VECTOR
 from .tma_store import result_bytes, store_boxes, swizzled, tile_of_results
 
 BLOCKS, ENOUGH = ((128, 256), (128, 128), (64, 64)), 120
@@ -27,8 +28,8 @@ ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE_TILE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-ROWS, WARPS, COPY_VECTOR, BOX = 64, 4, 8, 256
-"""Of one product (PTX ISA, `wgmma.m64`); warps of a warpgroup; elements of 16 bits in a vector; rows of a box."""
+WGMMA_ROWS, WARPS, BOX = 64, 4, 256
+"""Of one product (PTX ISA, `wgmma.m64`); warps of a warpgroup; rows of a box."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def _results_stored(
     """
     at, rows = loops
     (made,) = {t.dtype.bytes for t in s.accesses(out) if t.write}
-    boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, ROWS) if how == "boxes" else None
+    boxes = store_boxes(s, stage, out, at, block[0], by_warpgroups, WGMMA_ROWS) if how == "boxes" else None
     if boxes is not None:
         return boxes, result_bytes(*block, made)
     size = block[0] * (block[1] + COPY_VECTOR) * made
@@ -223,7 +224,7 @@ def _on_grid(
 
 def by_warpgroups(s: lp.Schedule, rows: str) -> lp.Schedule:
     """The nest of loop `rows` by warpgroups, each of as many rows as a product has."""
-    s, (warpgroup, _) = s.split(rows, ROWS).with_loops
+    s, (warpgroup, _) = s.split(rows, WGMMA_ROWS).with_loops
     return s.bind(warpgroup, "warpgroup")
 
 
@@ -235,8 +236,8 @@ def _results(s: lp.Schedule, stage: str, out: str, at: str, block: tuple[int, in
     s = s.set_layout(tile, f"lambda x, y: x * {block[1] + COPY_VECTOR} + y")  # rows apart by other banks
     s = by_warpgroups(s, s.loops(made)[-2])
     if not whole_vectors:
-        return _row_by_warp(s, copy, block[0] // ROWS)
-    s = copy_by_threads(s, copy, block[0] // ROWS, None)
+        return _row_by_warp(s, copy, block[0] // WGMMA_ROWS)
+    s = copy_by_threads(s, copy, block[0] // WGMMA_ROWS, None)
     rows = next(x for x in s.loops(copy) if x not in s.loops(made) and s.loop(x).kind == "serial")
     if (count := extent(s, rows)) is not None and count > ROWS_AT_ONCE and count % ROWS_AT_ONCE == 0:
         s, (_, rows) = s.split(rows, ROWS_AT_ONCE, tail="exact").with_loops
@@ -247,7 +248,7 @@ def _staged(s: lp.Schedule, out: str, at: str, block: tuple[int, int]) -> lp.Sch
     """`_results` of a tile whose rows are several loops of the output, counted together."""
     i, j = s.loops(out)[-2:]
     s, (rows, _) = tile_of_rows(s, out, at, i, j, block[1])
-    return copy_by_threads(by_warpgroups(s, rows), out, block[0] // ROWS, None)
+    return copy_by_threads(by_warpgroups(s, rows), out, block[0] // WGMMA_ROWS, None)
 
 
 def _row_by_warp(s: lp.Schedule, copy: str, groups: int) -> lp.Schedule:
@@ -281,7 +282,7 @@ class Steps:
     @property
     def warpgroups(self) -> int:
         """How many multiply a tile."""
-        return self.block[0] // ROWS
+        return self.block[0] // WGMMA_ROWS
 
 
 def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
@@ -290,7 +291,7 @@ def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
     *_, ko, i, j, kk = s.loops(stage)
     unit, stages, depth = how.unit, how.stages, extent(s, kk) or 0
     s, (ki, k) = s.split(kk, unit.depth, tail="exact").with_loops
-    s, (wi, i) = s.split(i, ROWS).with_loops  # fewer rows than that are filled up with zeros by `pad`
+    s, (wi, i) = s.split(i, WGMMA_ROWS).with_loops  # fewer rows than that are filled up with zeros by `pad`
     s = s.reorder(ko, wi, ki, i, j, k).unroll(ki)
     s = s.unroll(wi) if how.alternate else s.bind(wi, "warpgroup")
     s = both_whole(s, stage) if how.whole else s
@@ -321,7 +322,7 @@ def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
 
 def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
     """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
-    s = _shared(s, copy, cluster, unit.piece) if cluster > 1 else s
+    s = _multicast_copy(s, copy, cluster, unit.piece) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
     s, (piece, y) = s.split(y, unit.piece, tail="exact").with_loops
     s, (part, x) = s.split(x, high := min(extent(s, x) or BOX, BOX), tail="exact").with_loops
@@ -330,7 +331,7 @@ def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule
     return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
 
 
-def _shared(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
+def _multicast_copy(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:
     """The copy of a tile in as many parts as a cluster has blocks, if all copy the same: each makes one for all."""
     x, y = s.loops(copy)[-2:]
     for loop, least in ((y, piece), (x, COPY_VECTOR)):

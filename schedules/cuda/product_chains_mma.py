@@ -11,7 +11,7 @@ import loopir as lp
 from ..common.contraction import Contraction
 from ..common.nest_queries import batched, extent, if_legal, reads_of
 from ..common.product_chains import Chain, backwards_if_legal, float_of_16_bits, require_chain
-from .matmul_mma import COLUMNS, ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
+from .matmul_mma import MMA_COLUMNS, MMA_ROWS, UNITS, Unit, copy_by_warps, load_fragments, swizzled
 from .product_chains import in_few_operations, in_one_loop, in_registers, inside
 
 WARPS = 4
@@ -49,14 +49,14 @@ def _warp_keys(s: lp.Schedule, c: Chain) -> int:
 
 def _in_warp_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int, *, backwards: bool) -> lp.Schedule:
     s, c, tiles, block, outer, batch = in_one_loop(
-        s, c, (warps * ROWS, keys), (unit.depth, unit.depth), backwards=backwards
+        s, c, (warps * MMA_ROWS, keys), (unit.depth, unit.depth), backwards=backwards
     )
     products = (c.first.stage, c.second.stage)
     left = next(t.buffer for t in s.accesses(c.second.stage) if not t.write and t.buffer != tiles[2])
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS, {left: HELD_POWERS})
     for stage in s.stages:
         if stage not in (*products, *tiles):
-            s, (warp, _) = s.split(inside(s, stage, block, outer)[0], ROWS, tail="exact").with_loops
+            s, (warp, _) = s.split(inside(s, stage, block, outer)[0], MMA_ROWS, tail="exact").with_loops
             s = s.bind(warp, "warp.y")
     s = _warp_product(s, c.first, unit, block, outer)
     s = _warp_product(s, c.second, unit, block, outer)
@@ -73,8 +73,8 @@ def _warp_product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer:
     i, j, *steps, k = inside(s, c.stage, block, outer)
     if not steps:
         s, (*steps, k) = s.split(k, unit.depth, tail="exact").with_loops
-    s, (warp, i) = s.split(i, ROWS, tail="exact").with_loops
-    s, (columns, j) = s.split(j, COLUMNS, tail="exact").with_loops
+    s, (warp, i) = s.split(i, MMA_ROWS, tail="exact").with_loops
+    s, (columns, j) = s.split(j, MMA_COLUMNS, tail="exact").with_loops
     s = s.reorder(warp, *steps, columns, i, j, k).bind(warp, "warp.y").unroll(columns)
     for t in reads_of(s, c.stage):
         if s.buffer(t.buffer).scope == "shared":
@@ -89,6 +89,6 @@ def _warp_product(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer:
 def _aligned(s: lp.Schedule, copy: str) -> lp.Schedule:
     """`s` with a fragment made of whole tiles, as `ldmatrix` fills: of a tile in shared memory that is, too."""
     for dim, loop in enumerate(s.loops(copy)[-2:]):
-        if (extent(s, loop) or 0) % ROWS:
-            s = s.align_dim(copy, dim, ROWS).pad(copy)
+        if (extent(s, loop) or 0) % MMA_ROWS:
+            s = s.align_dim(copy, dim, MMA_ROWS).pad(copy)
     return s

@@ -31,7 +31,7 @@ from .row_threads import (
     vector_read,
 )
 
-THREADS = Knob("threads", "threads of a block, at most", octaves(64, 1024), 0.05)
+MAX_THREADS = Knob("threads", "threads of a block, at most", octaves(64, 1024), 0.05)
 BLOCKS, FEW_BLOCKS, PARTS = 2, 1, 8
 """For each processor, about: results that keep a GPU busy without cutting them up, blocks of columns that do, and
 blocks that a reduction with fewer is cut into, of columns of half as many threads."""
@@ -81,7 +81,7 @@ def reduction(
     """
     if not s.reduced(stage):
         return s
-    threads = THREADS(threads, at=stage)
+    threads = MAX_THREADS(threads, at=stage)
     s, n = _with_few_loops(s, stage)
     if n.column and not n.rows and chunk is None:
         s, n = _picked(s, n, threads)
@@ -340,7 +340,7 @@ def _crowds(s: lp.Schedule, stage: str, after: str, block: str) -> bool:
     return blocks is not None and work is not None and blocks < machine.processors and work > blocks * ALONE
 
 
-def _placed(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+def _in_column_blocks(s: lp.Schedule, stage: str, column: str, together: int) -> tuple[lp.Schedule, tuple[str, ...]]:
     """`stage` in blocks of `together` columns; in those of what is made of it, where that is one version of several."""
     after = reader(s, stage)
     others = after is not None and len(s.loops(after)) == 1 and not s.reduced(after) and s.loops(stage)[0] == column
@@ -463,7 +463,7 @@ def _columns(s: lp.Schedule, n: _Nest, threads: int, side: int, whole: str | Non
     assert n.column is not None
     stage, inputs, known = n.stage, _inputs(s, n.stage), whole is None and extent(s, n.over[-1]) is not None
     width = _width(s, n)
-    s, (block, part) = _placed(s, stage, n.column, side * width)
+    s, (block, part) = _in_column_blocks(s, stage, n.column, side * width)
     s, (lane, one) = s.split(part, width).with_loops if width > 1 else (s, (part, ""))
     flight = ROWS_IN_FLIGHT[width == 1] if known or not one else AHEAD
     s, (turn, inner) = s.split(n.over[-1], threads // side * flight).with_loops

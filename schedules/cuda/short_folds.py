@@ -48,7 +48,7 @@ MANY_TERMS, MOST_AT_ONCE = 6, 36
 LINE_ROWS, LOST, FULL = (8, 4, 2), 1.2, 4
 """How many results a thread makes then along windows that overlap, the most that can be; how many times as many as
 there are these may be; and what part of the threads that a GPU holds are enough for it."""
-SMALL = 128
+MIN_RESULTS_PER_COPY = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 MIN_VECTOR_BYTES = 8
 """Bytes of a vector that is worth a load of its own."""
@@ -244,11 +244,11 @@ def _side_by_side(s: lp.Schedule, stage: str) -> lp.Schedule:
     for t in s.accesses(stage):
         if t.write or t.invariant(inner) or t.contiguous(inner):
             continue
-        if _number(t.strides.get(inner)) * t.dtype.bytes % MIN_VECTOR_BYTES == 0:
+        if _constant_stride(t.strides.get(inner)) * t.dtype.bytes % MIN_VECTOR_BYTES == 0:
             continue  # what a result takes of it is whole vectors already
         on = [x for x in s.loops(stage) if not t.invariant(x)]
         size = iterations(s, on)
-        if results is None or size is None or size * SMALL > results:
+        if results is None or size is None or size * MIN_RESULTS_PER_COPY > results:
             continue
         order = (*(x for x in on if x != inner), inner)
         if s.why("reindex", stage, t.buffer, *order) is None:
@@ -282,16 +282,16 @@ def _slides(s: lp.Schedule, stage: str, loop: str) -> tuple[str, ...]:
     """The folded loops along which the window of an iteration of `loop` overlaps that of the next one."""
     found: list[str] = []
     for t in s.accesses(stage):
-        step_ = _number(t.strides.get(loop))
+        step_ = _constant_stride(t.strides.get(loop))
         if not t.write and step_:
             for x in s.reduced(stage):
-                along = _number(t.strides.get(x))
+                along = _constant_stride(t.strides.get(x))
                 if along and step_ % along == 0 and step_ // along < (extent(s, x) or 0):
                     found.append(x)
     return tuple(x for x in s.reduced(stage) if x in found)
 
 
-def _number(stride: object) -> int:
+def _constant_stride(stride: object) -> int:
     return getattr(stride, "value", 0)
 
 

@@ -15,7 +15,7 @@ from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, free_loops, fused, one_nest
 from .row_threads import WARP
 
-ROWS = Knob("rows", "rows below one another that a thread has", octaves(1, 16), 0.05)
+THREAD_ROWS = Knob("rows", "rows below one another that a thread has", octaves(1, 16), 0.05)
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
 PAIR_BYTES = 8
 """Of the vector that a thread makes of each row."""
@@ -43,7 +43,7 @@ def neighbours(
     Its loops are those `inside` a loop, if one is given, each of whose iterations is a launch.
     """
     *batch, row, column = _loops_inside(s, stage, inside)
-    rows, threads = ROWS(rows, at=stage), THREADS(threads, at=stage)
+    rows, threads = THREAD_ROWS(rows, at=stage), THREADS(threads, at=stage)
     width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
     whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
     if (

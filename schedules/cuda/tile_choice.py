@@ -31,8 +31,8 @@ THIN, THIN_TILES_PER_PROCESSOR, LONGEST = (16, 32), 3, 6
 """A tile of few rows; how many of them a multiprocessor has side by side, and the most stages of one."""
 NARROW, SHALLOW = (16, 16), (64, 64, 16)
 """The tile of few columns; that of few steps of the reduced loop, and how many of these it has."""
-VECTOR = 8
-"""Elements of 16 bits in a vector."""
+COPY_VECTOR = 8
+"""Elements of 16 bits in a vector of 16 bytes, which is what boxes can begin with."""
 RAW = (32, (512, 256, 128, 64, 32))
 """Columns of a tile whose right operand is made from other elements, and steps of the reduced loop."""
 FLAT = (((128, 16), (4, 1)), ((128, 32), (4, 2)), ((64, 64), (2, 2)))
@@ -114,7 +114,7 @@ def raw_tile(s: lp.Schedule, c: Contraction) -> dict[str, Any] | None:
     Four warps have 8 columns each, and steps are deep: what is read is short, and each element is made by its lane.
     """
     rows, columns, depth = (extent(s, x) for x in (c.row, c.column, c.reduced))
-    if rows is None or columns is None or depth is None or columns % VECTOR:
+    if rows is None or columns is None or depth is None or columns % COPY_VECTOR:
         return None
     high = next((n for n in (16, 32) if rows <= n), 64)
     steps = next((n for n in RAW[1] if depth % n == 0), None)
@@ -298,12 +298,12 @@ def _stages(sizes: Sizes, block: tuple[int, int], depth: int) -> int:
         beside = (
             beside if beside <= THIN_TILES_PER_PROCESSOR else THIN_TILES_PER_PROCESSOR - 1
         )  # of many, fewer at once: one begins as another ends
-        return max(2, min(LONGEST, _shared() // beside // room))
+        return max(2, min(LONGEST, _shared_bytes() // beside // room))
     beside = max(1, tiles // machine.processors)
     return min(most, max(4, 1 + -(-BYTES_IN_FLIGHT // (room * beside))))
 
 
-def _shared() -> int:
+def _shared_bytes() -> int:
     """Bytes of shared memory of a multiprocessor, less what the system takes of it for each of two blocks."""
     machine = lp.machine()
     return machine.shared_per_processor - 2 * machine.shared_reserved
@@ -451,7 +451,7 @@ def _resident(sizes: Sizes, block: tuple[int, int], parts: int) -> tuple[int, in
     """The stages of a tile that there is room for, and the tiles side by side: more than one if they are small."""
     m, n = block
     stage, results = 2 * STEP * (m + n), m * (n + 8) * 2 if parts == 1 else 0
-    room, threads = _shared(), lp.machine().threads_per_processor
+    room, threads = _shared_bytes(), lp.machine().threads_per_processor
     fits = [b for b in range(1, 5) if (room // b - results) // stage >= LEAST_STAGES and b * 2 * m <= threads]
     beside = min(_waves(sizes, block, parts), max(fits, default=1))
     return min(MOST_STAGES, (room // beside - results) // stage), beside

@@ -31,6 +31,7 @@ from .recipe_table import Recipe, first_of, lowered
 from .reduction import reduction
 from .row_blocks import crowded, row_blocks
 from .tile_choice import (
+    COPY_VECTOR,
     UNKNOWN,
     alternatives,
     deep_tiles,
@@ -44,16 +45,16 @@ from .tile_choice import (
     warpgroup_tile,
 )
 
-THIN, SHORT_ROWS, HIGH, VECTOR = 16, 32, 64, 8
+THIN, SHORT_ROWS, HIGH = 16, 32, 64
 """How long each loop of a contraction is at least that is worth tiles, on tensor cores and on others; rows of a tile of
-warpgroups, and elements of 16 bits whose rows boxes can begin with."""
+warpgroups."""
 MADE_ROWS = 256
 """Rows of a product up to which its right operand may be made anew for each tile of them."""
 SIMT_TILES = (64, 64), (64, 32)
 """Tiles of float32 products that are no whole tiles, on ordinary units."""
 SMALL_SIMT_TILES = ((64, 64), (8, 4)), ((64, 32), (8, 4)), ((32, 32), (4, 4))
 """The same where there are few, each with the part of a thread."""
-DEEP, BUSY_WARPS = 1024, 16
+MANY_STEPS, BUSY_WARPS = 1024, 16
 """Steps of sums that are long, and warps of a processor that keep it busy."""
 SIMT_BLOCKS = 4
 """Blocks of such tiles for each processor, about, where sums are cut into parts."""
@@ -88,7 +89,7 @@ def is_deep(s: lp.Schedule, c: Contraction) -> bool:
     leave it idle, and tiles that are mostly zeros do not."""
     results, depth = iterations(s, (*c.batch, c.row, c.column)), extent(s, c.reduced)
     few = results is not None and results < 32 * BUSY_WARPS * lp.machine().processors
-    return few and depth is not None and depth >= DEEP and is_float32(s, c)
+    return few and depth is not None and depth >= MANY_STEPS and is_float32(s, c)
 
 
 def is_product(s: lp.Schedule, stage: str) -> bool:
@@ -268,7 +269,7 @@ def _of_stored_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
     deep = extent(s, c.reduced) or THIN
     flat = shallow(sizes_of(s, c))  # tiles of warps then write whole rows of results as fast as memory takes them
     tall = lp.machine().has("wgmma") and not flat and (extent(s, c.row) or HIGH) >= HIGH
-    if tall and (deep >= THIN or deep % VECTOR == 0):
+    if tall and (deep >= THIN or deep % COPY_VECTOR == 0):
         options = warpgroup_tile(s, c)
         if "rest" in options and (made := lowered(s, matmul_stream, stage, **options)) is not None:
             return made

@@ -19,7 +19,7 @@ SHORT_NAMES = {
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
 """What copies of boxes call an element type."""
-BYTES, BOX = 128, 256
+SWIZZLE_BYTES, MAX_BOX_ROWS = 128, 256
 """Of a row of a slice, and rows of a box at most."""
 
 
@@ -37,7 +37,7 @@ def slots_of(slices: int) -> int:
 
 def result_bytes(rows: int, columns: int, element: int) -> int:
     """Shared memory that such results take, of elements of so many bytes."""
-    return rows * BYTES * slots_of(columns * element // BYTES)
+    return rows * SWIZZLE_BYTES * slots_of(columns * element // SWIZZLE_BYTES)
 
 
 def tile_of_results(s: lp.Schedule, stage: str, out: str, at: str) -> tuple[lp.Schedule, str, str]:
@@ -78,9 +78,9 @@ def store_boxes(
         return None
     s, made, copy = tile_of_results(s, stage, out, at)
     (target,) = (t for t in s.accesses(made) if t.write)
-    dtype, width = target.dtype, BYTES // target.dtype.bytes
+    dtype, width = target.dtype, SWIZZLE_BYTES // target.dtype.bytes
     short, columns = SHORT_NAMES.get(dtype.name), extent(s, s.loops(made)[-1]) or 0
-    if short is None or columns % width or rows > BOX:
+    if short is None or columns % width or rows > MAX_BOX_ROWS:
         return None
     slots, turns = slots_of(columns // width), list[str]()
     for x in (made, copy):

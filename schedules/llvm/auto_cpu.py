@@ -61,7 +61,7 @@ MASKING_REGISTERS = 32
 """Vector registers of a machine that masks lanes of any load and store at no cost."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
-VECTORS = 4
+LINE_VECTORS = 4
 """Vectors that one iteration takes of a line, so that functions of several of them are evaluated meanwhile."""
 MOST_LANES = 64
 """Of a vector loop."""
@@ -73,11 +73,11 @@ SMALLEST_TILE = 4
 CHAINED = Knob("chained", "whether products with folds of rows between them are one loop over blocks", either, 0.5)
 ONE_LOOP = Knob("together", "whether all stages are in one loop over rows", either, 0.3)
 UNIT = Knob("unit", "which instructions multiply", lambda formula: ("vectors",), 0.3)
-LANES = Knob("lanes", "elements that the lanes of an iteration take", octaves(2, 512), 0.1)
+LANE_ELEMENTS = Knob("lanes", "elements that the lanes of an iteration take", octaves(2, 512), 0.1)
 CHUNK_LENGTH = Knob("chunk", "iterations of a line that a thread takes at once", octaves(1024, 1 << 20), 0.02)
 IN_FLIGHT = Knob("in flight", "vectors that one iteration takes of a line", octaves(1, 16), 0.05)
 STREAMED = Knob("streamed", "whether results are stored past the caches", either, 0.2)
-ROWS = Knob("rows", "rows of a grid that are taken together", octaves(1, 8), 0.05)
+GRID_ROWS = Knob("rows", "rows of a grid that are taken together", octaves(1, 8), 0.05)
 
 
 def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
@@ -367,12 +367,12 @@ def _line(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     """
     length, chunk = extent(s, loop), CHUNK_LENGTH(CHUNK, at=stage)
     if length is not None and length < 2 * chunk:
-        return _vectors(s, loop, LANES(_lanes_for_functions(s, stage, length, lanes), at=stage))
+        return _vectors(s, loop, LANE_ELEMENTS(_lanes_for_functions(s, stage, length, lanes), at=stage))
     if s.why("split", loop, chunk, tail="peel") is not None:
         return s
     s = s.split(loop, chunk, tail="peel")
     outer, inner, *rest = s.last.loops
-    vectors = IN_FLIGHT(VECTORS, at=stage)
+    vectors = IN_FLIGHT(LINE_VECTORS, at=stage)
     for left in rest if evaluates_functions(s, stage) else ():
         s = in_lanes(s, left, vectors * lanes)
     s, (_, lane) = parallel(s, stage, outer).split(inner, vectors * lanes).with_loops
@@ -385,7 +385,7 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
         before = set(s.loops())
-        s = _vectors(s, loops[-1], LANES(_lanes_for_functions(s, stage, extent(s, loops[-1]), lanes), at=stage))
+        s = _vectors(s, loops[-1], LANE_ELEMENTS(_lanes_for_functions(s, stage, extent(s, loops[-1]), lanes), at=stage))
         if stage not in s.stages:
             return s  # a step showed that it never runs
         lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)
@@ -394,7 +394,7 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
             if order != s.loops(stage) and s.why("reorder", *order) is None:
                 s = s.reorder(*order)
             vector = next((x for x in s.loops(stage) if x not in before), lane)
-            rows = ROWS(1, at=stage)
+            rows = GRID_ROWS(1, at=stage)
             if rows > 1 and (together := _rows_together(s, stage, vector, lane, rows)) is not None:
                 return parallel_if_legal(together, stage, together.loops(stage)[0])
             s = if_legal(s, "partition", vector)  # one mask, in the last vector
@@ -418,12 +418,12 @@ def _rows_together(s: lp.Schedule, stage: str, vector: str, lane: str, rows: int
 
 
 def _lanes_for_functions(s: lp.Schedule, stage: str, length: int | None, lanes: int) -> int:
-    """The lanes of an iteration of a loop: of up to VECTORS vectors, if there are functions of them to evaluate side by
-    side and few of them run past the end of the loop; else of one."""
+    """The lanes of an iteration of a loop: of up to LINE_VECTORS vectors, if there are functions of them to evaluate
+    side by side and few of them run past the end of the loop; else of one."""
     if length is None or not evaluates_functions(s, stage):
         return lanes
     vectors = -(-length // lanes)
-    for count in (VECTORS, VECTORS // 2):
+    for count in (LINE_VECTORS, LINE_VECTORS // 2):
         if count * lanes <= min(length, MOST_LANES) and -vectors % count <= IDLE * vectors:
             return count * lanes
     return lanes

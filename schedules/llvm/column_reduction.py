@@ -11,12 +11,12 @@ from ..common.nest_queries import extent, free_loops, in_lanes, spatial_loops
 from .split_reduction import lanes_of
 from .threads import parallel_if_legal
 
-FEW = 16
+MAX_REGISTER_TERMS = 16
 """A reduction that is known to be no longer has its sums in registers, and reads few rows at a time."""
 CACHE_FRACTION = 3
 """What part of the first cache has the sums: one of so many."""
 COLUMNS = Knob("columns", "columns that are folded at a time", octaves(16, 1 << 16), 0.05)
-LANES = Knob("lanes", "columns that the lanes of an iteration take", octaves(4, 512), 0.05)
+LANE_COLUMNS = Knob("lanes", "columns that the lanes of an iteration take", octaves(4, 512), 0.05)
 
 
 def across(s: lp.Schedule, stage: str) -> str | None:
@@ -27,7 +27,9 @@ def across(s: lp.Schedule, stage: str) -> str | None:
         return None
     column, touched = free[-1], s.accesses(stage)
     rows, wide = [extent(s, x) for x in over], extent(s, column)
-    if (None not in rows and prod(n or 0 for n in rows) <= FEW) or (wide is not None and wide < lanes_of(s, stage)):
+    if (None not in rows and prod(n or 0 for n in rows) <= MAX_REGISTER_TERMS) or (
+        wide is not None and wide < lanes_of(s, stage)
+    ):
         return None
     if not all(t.contiguous(column) for t in touched if t.write):
         return None
@@ -49,7 +51,7 @@ def columns(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Sched
     alone = outer == column
     part = _part(s, stage, column, lanes, threads=lp.thread_count() if alone else 1)
     part = None if part is None else COLUMNS(part, at=stage)
-    lanes = LANES(lanes, at=stage)
+    lanes = LANE_COLUMNS(lanes, at=stage)
     if part is not None and s.why("split", column, part, tail="peel") is None:
         s, (tile, *_) = s.split(column, part, tail="peel").with_loops
         outer = tile if alone else outer

@@ -17,7 +17,7 @@ from ..common.contraction import padded
 from ..common.nest_queries import fused, if_legal, iterations, result_of
 from ..common.products import Product, followed, product
 from .im2col import matrix_columns, worth_matrices
-from .matmul_cpu import TILE_VECTORS, WORD, tile_cycles
+from .matmul_cpu import TILE_VECTORS, WORD_BYTES, tile_cycles
 from .threads import parallel_if_legal
 
 STORED_ACROSS = 1
@@ -195,6 +195,6 @@ def _register_tiles(rows: int, columns: int, depth: int, unit: _Unit) -> Iterato
 
 def _unit(s: lp.Schedule, stage: str, lanes: int | None = None) -> _Unit:
     """The vectors of the sums of `stage`, of `lanes` if that is given: floats of 16 bits add up in 32."""
-    size = max(WORD, *(t.dtype.bytes for t in s.accesses(stage) if t.write))
+    size = max(WORD_BYTES, *(t.dtype.bytes for t in s.accesses(stage) if t.write))
     bytes_, registers = lp.vector_unit()
     return _Unit(lanes or max(1, bytes_ // size), registers, size)

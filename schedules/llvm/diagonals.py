@@ -11,7 +11,7 @@ import loopir as lp
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal
 
-ROWS = 8
+ROWS_PER_DIAGONAL = 8
 """Rows of a diagonal: the operations of so many hide the latency of one."""
 WORTH_DIAGONALS = 0.7
 """What part of the predicted time of a sweep as it is written diagonals take, at most: short chains hide."""
@@ -27,11 +27,11 @@ def diagonals(s: lp.Schedule, stage: str) -> lp.Schedule:
         return s
     outer, inner = loops[-2:]
     length, width = extent(s, outer), extent(s, inner)
-    if (length is not None and length < 2 * ROWS) or (width is not None and width < 4 * ROWS):
+    if (length is not None and length < 2 * ROWS_PER_DIAGONAL) or (width is not None and width < 4 * ROWS_PER_DIAGONAL):
         return s
     if any(s.why("parallel", x) is None for x in (outer, inner)):
         return s
-    rows = DIAGONAL_ROWS(ROWS, at=stage)
+    rows = DIAGONAL_ROWS(ROWS_PER_DIAGONAL, at=stage)
     tail = "exact" if length is not None and length % rows == 0 else "peel"
     if s.why("split", outer, rows, tail=tail) is not None:
         return s

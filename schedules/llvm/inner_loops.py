@@ -12,7 +12,7 @@ from ..common.nest_queries import extent, if_legal, in_lanes, is_serial
 from .split_reduction import EXCHANGED, folded, lanes_of, runs_along
 from .threads import parallel_if_legal, worth_sharing
 
-VECTORS = 4
+COLUMN_VECTORS = 4
 """Vectors of columns whose sums are in registers."""
 
 
@@ -28,14 +28,14 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     width = lanes or lanes_of(s, stage)
     column = column_of(s, stage)
     if runs_along(s, stage):
-        made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else VECTORS)
+        made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else COLUMN_VECTORS)
     elif column is None:
         made = s if over else _shuffled_lanes(s, stage, loops[-1], width)
     elif over:
         made = column_sums(s, stage, column, width)
     else:
         made = _vector_loop(s, column, width)
-    return _shared(made, stage)
+    return _inner_on_threads(made, stage)
 
 
 def carried_in_rows(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
@@ -80,7 +80,7 @@ def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sched
     loops, over = s.loops(stage), s.reduced(stage)
     inner = loops[loops.index(column) + 1 :]
     length = extent(s, column)
-    vectors = VECTORS if length is None else min(VECTORS, length // lanes)
+    vectors = COLUMN_VECTORS if length is None else min(COLUMN_VECTORS, length // lanes)
     if length is not None and vectors and length % (vectors * lanes):
         vectors = 1 << (vectors.bit_length() - 1)  # masked ones are loaded one by one where they are no power of two
     if not vectors or set(inner) - set(over) or s.why("split", column, vectors * lanes) is not None:
@@ -100,7 +100,7 @@ def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Sched
     return if_legal(t, "partition", outer)
 
 
-def _shared(s: lp.Schedule, stage: str) -> lp.Schedule:
+def _inner_on_threads(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with an independent loop inside those that carry dependences on threads, if its iterations take long."""
     if lp.thread_count() == 1 or stage not in s.stages:
         return s

@@ -21,14 +21,14 @@ from ..common.nest_queries import argument_names, extent, if_legal, result_of
 from .split_reduction import folded
 from .threads import parallel
 
-DEEP = 1152
+MAX_UNSPLIT_STEPS = 1152
 PART = 1024
-"""A reduced loop longer than DEEP is taken at most PART at a time, so that the caches hold the panels."""
+"""A reduced loop longer than MAX_UNSPLIT_STEPS is taken at most PART at a time, so that the caches hold the panels."""
 SMALL_PRODUCT = 1 << 22
 """Products up to which panels are not worth their making, as the operands are in the second cache."""
 NARROW = 8
 """Vectors of columns up to which they are not either: an element of the left operand is in few products."""
-FEW = 12
+MAX_UNPACKED_ROWS = 12
 """Rows, which are two tiles or less, up to which not even those of a right operand that is not near are worth it."""
 MANY, LONG_PANELS = 20, 2
 """Tiles of columns from which on one column more hardly counts, and vectors of a row from which on it is folded."""
@@ -46,7 +46,7 @@ AHEAD, AHEAD_SHARED = 4096, 2048
 of the next one is; on several threads fewer.
 """
 LINE = 64
-WORD = 4
+WORD_BYTES = 4
 BLOCKS_PER_THREAD, BLOCK_ROWS = 3, 160
 """Blocks that a thread has, where they are no smaller than so many rows: each goes through all panels."""
 L2_BLOCKS, L2_BLOCKS_SHARED = 4, 2
@@ -78,7 +78,7 @@ def matmul_cpu(
     """
     c = require_contraction(s, stage)
     bytes_, count = lp.vector_unit()
-    lanes = lanes or max(1, bytes_ // max(WORD, c.bytes))  # floats of 16 bits are added up as float32
+    lanes = lanes or max(1, bytes_ // max(WORD_BYTES, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
     if tiles is None and _one_is_left(s, c, _tile(s, c, lanes, registers)[1], lanes):
         return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
@@ -204,7 +204,7 @@ def _is_small(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
     if columns < lanes or (columns > NARROW * lanes and rows * columns * depth > SMALL_PRODUCT):
         return False
     size, room = columns * depth * c.bytes, lp.caches()[1]
-    return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= FEW
+    return size <= (room * 3 // 4 if columns <= NARROW * lanes else room // 2) or rows <= MAX_UNPACKED_ROWS
 
 
 def _may_lie(s: lp.Schedule, c: Contraction, lanes: int) -> bool:
@@ -409,14 +409,18 @@ def whole_vectors(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _depth(length: int | None) -> int | None:
     """How much of the reduced loop to take at a time where all of it is more than caches hold; None for all."""
-    if length is None or length <= DEEP:
+    if length is None or length <= MAX_UNSPLIT_STEPS:
         return None
     return next((length // n for n in range(-(-length // PART), 17) if length % n == 0), None)
 
 
 def _chosen_depth(c: Contraction, length: int | None) -> int | None:
     """What the formula says of the reduced loop, or another part of it."""
-    parts = [length // n for n in range(2, 9) if length is not None and length % n == 0 and length // n >= DEEP // 8]
+    parts = [
+        length // n
+        for n in range(2, 9)
+        if length is not None and length % n == 0 and length // n >= MAX_UNSPLIT_STEPS // 8
+    ]
     return PART_DEPTH(_depth(length), at=c.stage, among=(None, *parts))
 
 

@@ -13,17 +13,17 @@ import loopir as lp
 from ..common.contraction import Operand, copied_operand
 from ..common.nest_queries import extent, fused, if_legal, in_lanes
 from ..common.product_chains import Chain, blocked, factored, with_own_sums, with_scores, with_shared_powers
+from .matmul_cpu import WORD_BYTES
 from .split_reduction import folded, lanes_of
 
-ROWS, KEYS = 64, 128
+CHAIN_ROWS, CHAIN_KEYS = 64, 128
 """Of a block: its scores are 32 KiB of float32."""
 SHORT = 4
 """Blocks of keys that a row has at least: scores of shorter rows stay in the caches."""
-FEW = 4
+MAX_UNPACKED_CHAIN_ROWS = 4
 """Rows for which it does not pay to copy the operands."""
 MOST_VECTORS = 4
 """In one row of a tile."""
-WORD = 4
 LONGEST_ROW = 256
 """Bytes from row to row from which on the lines of a panel that lies in rows meet in few sets of the first cache."""
 TILE_VECTORS = 16 if lp.vector_unit()[1] >= 32 else 8
@@ -38,7 +38,7 @@ def product_chain(s: lp.Schedule) -> lp.Schedule | None:
         if found is None or not _fits(*found):
             return None
         s, c = with_shared_powers(*found)
-        if not _is_whole(extent(s, c.first.column), KEYS):
+        if not _is_whole(extent(s, c.first.column), CHAIN_KEYS):
             s, c = with_scores(s, c)
         return _by_rows(s, c) if _are_few(s, c) else _tiled(s, c)
     except lp.ScheduleError:  # a fold that has no correction, or stages that do not lie as they have to
@@ -48,7 +48,7 @@ def product_chain(s: lp.Schedule) -> lp.Schedule | None:
 def _fits(s: lp.Schedule, c: Chain) -> bool:
     keys = extent(s, c.first.column)
     float32 = all(t.dtype.name == "float32" for x in s.stages for t in s.accesses(x))
-    return float32 and (keys is None or keys >= SHORT * KEYS) and len(c.first.batch) == len(c.second.batch)
+    return float32 and (keys is None or keys >= SHORT * CHAIN_KEYS) and len(c.first.batch) == len(c.second.batch)
 
 
 def _is_whole(length: int | None, size: int) -> bool:
@@ -59,13 +59,13 @@ def _are_few(s: lp.Schedule, c: Chain) -> bool:
     """Whether there are too few rows for copies of the operands to pay, which lie as rows of vectors."""
     rows = extent(s, c.first.row)
     lie = c.first.right.along and not c.second.right.along
-    return lie and rows is not None and rows <= FEW
+    return lie and rows is not None and rows <= MAX_UNPACKED_CHAIN_ROWS
 
 
 def _by_rows(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """A few rows, for which the operands are read once, as they lie: scores fold vectors of a row of the right one."""
     rows, keys, width = (extent(s, x) or 0 for x in (c.first.row, c.first.column, c.second.column))
-    s, _, _ = blocked(s, c, rows, KEYS, tails=("exact", "exact" if _is_whole(keys, KEYS) else "guard"))
+    s, _, _ = blocked(s, c, rows, CHAIN_KEYS, tails=("exact", "exact" if _is_whole(keys, CHAIN_KEYS) else "guard"))
     s = _without_guards(s, c)
     lanes = lanes_of(s, c.first.stage)
     around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]
@@ -97,12 +97,12 @@ def _register_tile(s: lp.Schedule, stage: str, columns: int | None) -> tuple[int
 def _in_blocks(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """All stages in one loop over blocks, without guards on what is folded."""
     rows, keys = (extent(s, x) for x in (c.first.row, c.first.column))
-    whole = [_is_whole(n, size) for n, size in ((rows, ROWS), (keys, KEYS))]
+    whole = [_is_whole(n, size) for n, size in ((rows, CHAIN_ROWS), (keys, CHAIN_KEYS))]
     by_rows, by_keys = ("exact" if whole[0] else "guard"), ("exact" if whole[1] else "guard")
-    s, block, outer = blocked(s, c, ROWS, KEYS, tails=(by_rows, by_keys))
+    s, block, outer = blocked(s, c, CHAIN_ROWS, CHAIN_KEYS, tails=(by_rows, by_keys))
     if not whole[0]:  # whole tiles of rows, of which the last ones are zeros
         s, _ = copied_operand(s, c.first.stage, c.first.left, "global", block)
-    s = _in_panels(s, c.first.stage, c.first.right, _register_tile(s, c.first.stage, KEYS)[1], outer)
+    s = _in_panels(s, c.first.stage, c.first.right, _register_tile(s, c.first.stage, CHAIN_KEYS)[1], outer)
     return _without_guards(s, c)
 
 
@@ -113,12 +113,14 @@ def _tiled(s: lp.Schedule, c: Chain) -> lp.Schedule:
     lanes = lanes_of(s, c.first.stage)
     around = [x for x in s.loops(s.stages[-1]) if x in s.loops(c.first.stage)]  # of batches and blocks, if many
     i, j, d = s.loops(c.first.stage)[-3:]
-    s = _register_tiles(s, c.first.stage, (i, j, d), _register_tile(s, c.first.stage, KEYS))
+    s = _register_tiles(s, c.first.stage, (i, j, d), _register_tile(s, c.first.stage, CHAIN_KEYS))
     s = s.decompose_reduction(c.second.stage)
     i, e, j = s.loops(c.second.stage)[-3:]
     width = extent(s, e)
     tile = _register_tile(s, c.second.stage, width)
-    panels = width is None or width % tile[1] != 0 or width * WORD > LONGEST_ROW or not _is_whole(keys, KEYS)
+    panels = (
+        width is None or width % tile[1] != 0 or width * WORD_BYTES > LONGEST_ROW or not _is_whole(keys, CHAIN_KEYS)
+    )
     outer = next(x for x in s.loops(c.second.stage) if x in s.loops(c.first.stage) and x not in around)
     right = c.second.right if panels else None
     s = _register_tiles(s, c.second.stage, (i, e, j), tile, right, outer)

@@ -12,7 +12,7 @@ import loopir as lp
 from ..common.knobs import Knob, either
 from ..common.nest_queries import extent, free_loops, in_lanes, innermost
 from .nontemporal_stores import past_caches, streamed
-from .split_reduction import VECTORS, folded, lanes_of, several
+from .split_reduction import PARTIAL_VECTORS, folded, lanes_of, several
 from .threads import parallel_if_legal
 
 STREAMED = Knob("streamed", "whether results are stored past the caches", either, 0.2)
@@ -56,7 +56,9 @@ def windows_in_lanes(s: lp.Schedule, stage: str, row: str | None = None, *, lane
     length = extent(s, window[0]) if window else None
     if not window or window[0] == row or (length is not None and length < width):
         return s
-    width *= VECTORS if length is None or length >= 2 * VECTORS * width else 1  # sums that do not wait for one another
+    width *= (
+        PARTIAL_VECTORS if length is None or length >= 2 * PARTIAL_VECTORS * width else 1
+    )  # sums that do not wait for one another
     touched = s.accesses(stage)
     if not all(t.contiguous(window[0]) or (t.invariant(window[0]) and not t.write) for t in touched):
         return s

@@ -20,7 +20,7 @@ from .column_reduction import across
 from .inner_loops import column_sums
 from .split_reduction import folded, lanes_of, runs_along
 
-ROWS = 8
+FOLDED_ROWS = 8
 """Rows that are folded along, and then across."""
 SHARED_ROWS = Knob("rows", "rows that are folded along and then across", octaves(2, 32), 0.05)
 
@@ -66,7 +66,7 @@ def _fold_pair(s: lp.Schedule, first: str, second: str) -> _FoldPair | None:
 
 def _fused_folds(s: lp.Schedule, p: _FoldPair) -> lp.Schedule:
     """`s` with the folds of `p` in one loop over rows, by vectors, and parts of the rows on threads."""
-    rows, sums = SHARED_ROWS(gcd(extent(s, p.row) or 1, ROWS), at=p.across), p.across
+    rows, sums = SHARED_ROWS(gcd(extent(s, p.row) or 1, FOLDED_ROWS), at=p.across), p.across
     if rows < 2:
         raise lp.ScheduleError("the rows are no whole blocks", loop=p.row)
     s = s.reorder(p.other_row, p.column) if s.loops(sums) != (p.other_row, p.column) else s

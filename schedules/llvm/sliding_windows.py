@@ -21,7 +21,7 @@ STRIPS = 8
 """Strips that a thread has, at least."""
 RING = 16
 """Rows of the largest ring that is tried."""
-ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
+STRIP_ROWS = Knob("strip", "rows that a thread takes at once", octaves(1, 1024), 0.05)
 
 
 @lp.composite
@@ -33,7 +33,7 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
     last = s.stages[-1]
     loops = s.loops(last)
     length = extent(s, loops[0]) if loops else None
-    strip = strip or ROWS(_strip(length), at=last)
+    strip = strip or STRIP_ROWS(_strip(length), at=last)
     strip = min(strip, length or strip)
     if not loops or s.why("split", loops[0], strip) is not None:
         return s

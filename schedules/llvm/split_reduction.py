@@ -14,7 +14,7 @@ from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, reads_of
 from .threads import parallel_if_legal
 
-VECTORS = 4
+PARTIAL_VECTORS = 4
 """Vectors of partial results: an addition takes about as many cycles, and one can start in each."""
 EXCHANGED = 4
 """Whole vectors from which the lanes of one are picked, at most."""
@@ -36,7 +36,9 @@ def lanes_of(s: lp.Schedule, stage: str) -> int:
 def several(s: lp.Schedule, stage: str) -> int:
     """The elements of a few vectors, where a row has them twice: functions of several are evaluated meanwhile."""
     length, width = extent(s, s.loops(stage)[-1]), lanes_of(s, stage)
-    return IN_FLIGHT(width if length is None or length < 2 * VECTORS * width else VECTORS * width, at=stage)
+    return IN_FLIGHT(
+        width if length is None or length < 2 * PARTIAL_VECTORS * width else PARTIAL_VECTORS * width, at=stage
+    )
 
 
 def runs_along(s: lp.Schedule, stage: str) -> bool:
@@ -51,7 +53,7 @@ def runs_along(s: lp.Schedule, stage: str) -> bool:
 
 
 @lp.composite
-def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int = VECTORS) -> lp.Schedule:
+def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int = PARTIAL_VECTORS) -> lp.Schedule:
     """`s` with the innermost reduced loop of `stage` in `vectors` vectors of `lanes` partial results.
 
     What is read by steps of more than a few elements is loaded one by one, so there are as many partial results as
@@ -94,7 +96,7 @@ def into_one(s: lp.Schedule, stage: str, *, lanes: int | None = None, part: int 
     if length is not None and length < 2 * rows:
         return folded(s, stage, lanes=lanes)
     if length is not None:  # parts alike, of whole vectors
-        vectors = VECTORS * (lanes or lanes_of(s, stage)) if len(over) == 1 else 1
+        vectors = PARTIAL_VECTORS * (lanes or lanes_of(s, stage)) if len(over) == 1 else 1
         rows = length // (length // rows) // vectors * vectors or rows
     t, (outer, *_) = s.split(over[0], rows, tail="peel").with_loops
     if t.why("rfactor", stage, outer) is not None:
@@ -113,7 +115,7 @@ def _picked_lanes(s: lp.Schedule, stage: str, lanes: int) -> int:
         return 1
     steps = [t.strides.get(loop) for t in reads_of(s, stage) if not t.invariant(loop)]
     near = all(step is None or abs(getattr(step, "value", EXCHANGED + 1)) <= EXCHANGED for step in steps)
-    return lanes if near else min(lanes, VECTORS)
+    return lanes if near else min(lanes, PARTIAL_VECTORS)
 
 
 def _fold_privately(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:

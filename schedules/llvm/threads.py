@@ -10,7 +10,7 @@ import loopir as lp
 from ..common.knobs import Knob, either
 from ..common.nest_queries import extent
 
-THREADS = Knob("threads", "whether a nest runs on all threads", either, price=0.5)
+ON_THREADS = Knob("threads", "whether a nest runs on all threads", either, price=0.5)
 
 
 def parallel_if_legal(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
@@ -34,4 +34,4 @@ def worth_sharing(s: lp.Schedule, stage: str, loops: Sequence[str], start: float
 
 def parallel(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
     """`s` with `loop` of `stage` on threads, unless it is chosen to stay on one; ScheduleError if it cannot be."""
-    return s.parallel(loop) if lp.thread_count() == 1 or THREADS(True, at=stage) else s
+    return s.parallel(loop) if lp.thread_count() == 1 or ON_THREADS(True, at=stage) else s

@@ -78,12 +78,12 @@ def difference(found: Sequence[Array], wanted: Sequence[Array], names: Sequence[
         wrong = _wrong(a, b, allowed)
         if wrong is not None and wrong.any():
             at = np.unravel_index(int(np.argmax(wrong)), a.shape)
-            where, other = ", ".join(map(str, at)), f"{_number(a[at])}, not {_number(b[at])}"
+            where, other = ", ".join(map(str, at)), f"{_format_number(a[at])}, not {_format_number(b[at])}"
             return f"{int(wrong.sum())} elements of {name} are wrong: at [{where}] it gives {other}"
     return ""
 
 
-def _number(x: Any) -> str:
+def _format_number(x: Any) -> str:
     return f"{float(x):.6g}"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import Array
 from .candidates import FIRST
 from .records import Record
 
@@ -28,7 +29,6 @@ HELD_OUT = 4
 """One of so many programs is left out of the fit, to see what it is worth there."""
 GIGA = 1e9
 
-Array = np.ndarray[Any, Any]
 Knobs = Sequence[tuple[str, Any, Any]]
 
 

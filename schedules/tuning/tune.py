@@ -260,7 +260,7 @@ class TuningRun:
     def _describe(self, first: Candidate) -> None:
         """What every question says of the program."""
         written = lp.text(self.program.func)
-        terms = max((_terms(self.program, x, dict(self.subject.sizes)) for x in self.program.stages), default=1.0)
+        terms = max((_term_count(self.program, x, dict(self.subject.sizes)) for x in self.program.stages), default=1.0)
         reference = written
         if self.target == "llvm":
             seconds = lp.predict(self.program, self.target, sizes=dict(self.subject.sizes)).seconds
@@ -559,6 +559,6 @@ class TuningRun:
                       samples, self.effort, when=time.time())  # fmt: skip
 
 
-def _terms(s: lp.Schedule, stage: str, sizes: Mapping[str, int]) -> float:
+def _term_count(s: lp.Schedule, stage: str, sizes: Mapping[str, int]) -> float:
     """How many terms `stage` folds into an element."""
     return float(prod(extent(s, x) or max(sizes.values(), default=1024) for x in s.reduced(stage)))

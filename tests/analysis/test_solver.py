@@ -29,7 +29,7 @@ def hard() -> None:
 def stingy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question is too hard."""
     monkeypatch.setattr(solver, "WORK", 1)
-    monkeypatch.setattr(solver, "SMALL", 1)
+    monkeypatch.setattr(solver, "MIN_OPERATIONS", 1)
 
 
 def test_what_takes_too_many_operations_is_not_decided() -> None:
@@ -79,7 +79,7 @@ def test_each_thread_has_a_budget_of_its_own() -> None:
 
 def test_an_effort_ends_though_all_its_questions_are_hard(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some that spend their budgets, each has a little: their number does not make the whole longer."""
-    monkeypatch.setattr(solver, "SMALL", 10)
+    monkeypatch.setattr(solver, "MIN_OPERATIONS", 10)
     spent: list[int] = []
 
     def ask() -> None:
@@ -124,7 +124,7 @@ def test_lowering_holds_what_it_cannot_decide(target: str, data: st.DataObject) 
     s = data.draw(schedules(data.draw(funcs()), most=3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solver, "WORK", 1)
-        patch.setattr(solver, "SMALL", 1)
+        patch.setattr(solver, "MIN_OPERATIONS", 1)
         with suppress(lp.LowerError, lp.TargetError):
             lp.lower(s, target)
 

@@ -9,13 +9,13 @@ import loopir as lp
 import schedules
 from loopir.codegen.cuda.emit import emit
 from loopir.codegen.cuda.values import literal
-from loopir.ir.dtypes import ALL, DType, bool_, float32, float64, int64
+from loopir.ir.dtypes import ALL_DTYPES, DType, bool_, float32, float64, int64
 from loopir.lower.pipeline import lower
 from loopir.runtime.cuda import nvrtc
 from loopir.testing.generate import operation_programs
 
 
-@pytest.mark.parametrize("t", ALL, ids=str)
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
 def test_every_operation_and_conversion_compiles(t: DType) -> None:
     for func, _ in (operation_programs.operations(t), operation_programs.conversions(t)):
         compiled = lp.compile_source(schedules.gpu(lp.Schedule(func)))

@@ -57,8 +57,8 @@ def test_a_comment_at_the_end_of_a_long_line_goes_above_it() -> None:
 
 
 def test_a_line_is_read_once_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, places = list[int](), layout_text._places
-    monkeypatch.setattr(layout_text, "_places", lambda line: read.append(len(line)) or places(line))
+    read, places = list[int](), layout_text._break_points
+    monkeypatch.setattr(layout_text, "_break_points", lambda line: read.append(len(line)) or places(line))
     line = "  x = " + " + ".join(f"f(y{n}, z)" for n in range(2000)) + ";"
     assert len(wrapped(line)) > 200
     assert read == [len(line)]

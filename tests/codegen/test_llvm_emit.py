@@ -8,7 +8,7 @@ import pytest
 
 import loopir as lp
 import loopir.intrinsics
-from loopir.ir.dtypes import ALL, BY_NAME, DType
+from loopir.ir.dtypes import ALL_DTYPES, BY_NAME, DType
 from loopir.ir.ops import REGISTRY, Intrinsic
 from schedules.llvm.split_reduction import folded
 
@@ -90,7 +90,7 @@ OPERATIONS = [
 @pytest.mark.parametrize("fn", OPERATIONS, ids=repr)
 def test_operations(fn: Intrinsic) -> None:
     """No operation traps: divisions by 0, shifts out of range and ends of ranges are among the values."""
-    types = [t for t in ALL if t.kind in fn.kinds]
+    types = [t for t in ALL_DTYPES if t.kind in fn.kinds]
     rows = []
     for t in types:
         names = [f"x{n}_{t}" for n in range(fn.arity)]
@@ -104,10 +104,10 @@ def test_operations(fn: Intrinsic) -> None:
             assert ulps(found, expected) <= fn.ulp + 1, (found, expected)
 
 
-@pytest.mark.parametrize("source", ALL, ids=str)
+@pytest.mark.parametrize("source", ALL_DTYPES, ids=str)
 def test_casts(source: DType) -> None:
     """NaN, infinities and numbers out of range among them."""
-    rows = [(f"{to}(x[i])", to, {"x": source}) for to in ALL if to != source]
+    rows = [(f"{to}(x[i])", to, {"x": source}) for to in ALL_DTYPES if to != source]
     for found, expected in both_ways(program(*rows), values_of(source)):
         assert_same(found, expected)
 

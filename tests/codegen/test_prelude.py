@@ -7,9 +7,9 @@ import re
 import loopir as lp
 import schedules
 from loopir.codegen.cuda.emit import emit
-from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW
+from loopir.codegen.cuda.narrow_floats import NARROW_PRELUDE as NARROW
 from loopir.codegen.cuda.prelude import defined_names, definitions, referenced
-from loopir.codegen.cuda.values import PRELUDE
+from loopir.codegen.cuda.values import VALUE_PRELUDE
 
 SMALL = """\
 // Two numbers: not called.
@@ -34,7 +34,7 @@ template <> __device__ float lp_two<float>(float x) { return x; }
 def test_a_prelude_falls_into_functions_types_and_conditions() -> None:
     names = [sorted(defined_names(x)) for x in definitions(SMALL)]
     assert names == [["lp_pair"], ["lp_one"], ["lp_many"], ["lp_two"], ["lp_three"], ["lp_two"]]
-    for text in (PRELUDE, NARROW):
+    for text in (VALUE_PRELUDE, NARROW):
         assert "\n".join(definitions(text)) == text.rstrip("\n")
         assert all(defined_names(x) for x in definitions(text))
 

@@ -11,7 +11,7 @@ import pytest
 import loopir as lp
 import loopir.intrinsics
 import schedules
-from loopir.ir.dtypes import ALL, DType, bool_
+from loopir.ir.dtypes import ALL_DTYPES, DType, bool_
 from loopir.testing.generate import operation_programs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
@@ -54,7 +54,7 @@ def on_both(schedule: Any, *arrays: Any) -> tuple[list[Any], list[Any]]:
     return (list(got), list(want)) if isinstance(got, tuple) else ([got], [want])
 
 
-@pytest.mark.parametrize("t", ALL, ids=str)
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
 def test_every_operation_of_a_type(t: DType) -> None:
     func, ops = operation_programs.operations(t)
     got, want = on_both(schedules.gpu(lp.Schedule(func)), *(values(t, 300) for _ in "xyz"))
@@ -67,7 +67,7 @@ def test_every_operation_of_a_type(t: DType) -> None:
             raise AssertionError(f"{f.name} of {t}: {error}") from None
 
 
-@pytest.mark.parametrize("source", ALL, ids=str)
+@pytest.mark.parametrize("source", ALL_DTYPES, ids=str)
 def test_every_conversion(source: DType) -> None:
     func, _ = operation_programs.conversions(source)
     got, want = on_both(schedules.gpu(lp.Schedule(func)), values(source, 200))
@@ -131,7 +131,7 @@ def reverse(A: "float32[9, 64]", D: "out float32[9, 64]"):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("shape", [(5, 7), (1, 1), (300, 33)])
 def test_reductions(dtype: str, shape: tuple[int, int]) -> None:
-    t = next(t for t in ALL if t.name == dtype)
+    t = next(t for t in ALL_DTYPES if t.name == dtype)
     x = lp.placeholder((lp.symbol("n"), shape[1]), dtype, name="x")
     outs = [x.sum(axis=1), x.max(axis=0), x.argmax(axis=1), x.min(), x.any(axis=1), x.prod(axis=1)]
     if t.kind == "bool":

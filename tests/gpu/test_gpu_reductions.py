@@ -9,7 +9,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from loopir.ir.dtypes import ALL, DType
+from loopir.ir.dtypes import ALL_DTYPES, DType
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def test_sums_over_any_axis(size: tuple[int, int], axis: int | None) -> None:
         same(got, a.sum(axis=axis) if "sum" in s.stages else a.max(axis=axis, initial=-np.inf))
 
 
-@pytest.mark.parametrize("t", ALL, ids=str)
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_every_type_and_monoid(t: DType, axis: int | None) -> None:
     x = lp.placeholder((lp.symbol("n"), 77), t, name="x")
@@ -75,7 +75,7 @@ def f(n: "size", m: "size", A: "float32[n, m]", B: "out float32[n, m]"):
         same(kernel(a), a + a.sum(axis=1, keepdims=True) + 1)
 
 
-@pytest.mark.parametrize("t", ALL, ids=str)
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
 def test_atomics_of_every_type(t: DType) -> None:
     folds = ("any", "all") if t.kind == "bool" else ("sum", "max", "min")
     ix = RNG.integers(0, 7, 4099).astype(np.int32)

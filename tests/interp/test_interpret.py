@@ -9,7 +9,7 @@ import loopir as lp
 import loopir.intrinsics
 from loopir.interp.interpret import trace
 from loopir.interp.value_domains import Real
-from loopir.ir.dtypes import ALL, DType
+from loopir.ir.dtypes import ALL_DTYPES, DType
 from loopir.ir.ops import REGISTRY
 
 SHARED = """
@@ -170,7 +170,7 @@ def test_kernels_may_be_deeper_than_python_has_nests(depth: int) -> None:
         lp.interpret(lp.parse(deep(depth, [body[0], *body[2:]], around)), [A], seed=depth)
 
 
-@pytest.mark.parametrize("t", ALL, ids=str)
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
 def test_numbers_are_what_numpys_functions_make_of_them(t: DType) -> None:
     """Operators and constructors, which are the short way, bit by bit: wrapping, infinities, NaN, subnormals."""
     real, rng = Real(), np.random.default_rng(0)
@@ -184,7 +184,7 @@ def test_numbers_are_what_numpys_functions_make_of_them(t: DType) -> None:
                     found, want = short(a, b), np.asarray(fn.meaning(a, b))[()]
                     assert type(found) is type(want), fn
                     assert found.tobytes() == want.tobytes() or (found != found and want != want), (fn, a, b)
-        for to in ALL:
+        for to in ALL_DTYPES:
             cast = real.cast(t, to)
             for a in some if not (t.is_float and to.is_integer) else ():
                 want = np.asarray(a).astype(to.numpy)[()] if to.kind != "bool" else np.bool_(a != 0)

@@ -9,7 +9,7 @@ import pytest
 
 import loopir as lp
 from loopir.codegen.cuda.emit import emit
-from loopir.ir.dtypes import ALL, DType
+from loopir.ir.dtypes import ALL_DTYPES, DType
 from loopir.lower.pipeline import lower
 from loopir.runtime.cuda import nvrtc
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 FOLDS = ["sum", "prod", "max", "min", "any", "all"]
 CASES = [
-    (fold, t) for t in ALL for fold in FOLDS
+    (fold, t) for t in ALL_DTYPES for fold in FOLDS
     if (fold in ("any", "all")) == (t.kind == "bool")
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_every_monoid_and_type_on_many_threads(fold: str, t: DType) -> None:
 
 @pytest.mark.parametrize("fold", FOLDS)
 def test_every_type_compiles_for_a_gpu_and_races_with_nothing(fold: str) -> None:
-    for t in ALL:
+    for t in ALL_DTYPES:
         if (fold in ("any", "all")) != (t.kind == "bool"):
             continue
         s = scatter(fold, t).split("i", 8).bind("i_o", "blockIdx.x").bind("i_i", "threadIdx.x")
@@ -66,7 +66,7 @@ def test_every_type_compiles_for_a_gpu_and_races_with_nothing(fold: str) -> None
 
 
 def test_the_hardware_has_updates_of_its_own() -> None:
-    int32, float32 = (next(t for t in ALL if t.name == n) for n in ("int32", "float32"))
+    int32, float32 = (next(t for t in ALL_DTYPES if t.name == n) for n in ("int32", "float32"))
     for fold, t, spelling in (
         ("sum", float32, "atomicAdd(&H["),
         ("max", int32, "atomicMax(&H["),

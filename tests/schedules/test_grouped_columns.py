@@ -62,7 +62,7 @@ def test_sizes_that_are_not_known(
     monkeypatch.setattr(grouped, "ROUNDS_PER_THREAD", 1)
     monkeypatch.setattr(grouped, "LEAST", 1)
     monkeypatch.setattr(grouped, "SIDE", 4)
-    monkeypatch.setattr(grouped, "THREADS", 8)
+    monkeypatch.setattr(grouped, "COLUMN_THREADS", 8)
     monkeypatch.setitem(grouped.grouped.__kwdefaults__, "side", 4)
     monkeypatch.setitem(grouped.grouped.__kwdefaults__, "threads", 8)
     x = lp.placeholder((lp.symbol("n"), columns if known else lp.symbol("m")), dtype, name="x")

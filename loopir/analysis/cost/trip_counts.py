@@ -62,20 +62,20 @@ def sum_over_instances(func: Func, each: Callable[[Store | Reduce], Counts]) -> 
         for s in body:
             if isinstance(s, Store | Reduce):
                 times = sum(sign * instances(known, loops, conds) for sign, conds in where)
-                _add(out, {k: times * v for k, v in each(s).items()})
+                _add_counts(out, {k: times * v for k, v in each(s).items()})
             elif isinstance(s, If):
-                _add(out, either(s, loops, where))
+                _add_counts(out, either(s, loops, where))
             else:
                 inner = (*loops, s) if isinstance(s, Loop) else loops
                 for b in bodies(s):
-                    _add(out, of(b, inner, where))
+                    _add_counts(out, of(b, inner, where))
         return out
 
     def either(s: If, loops: tuple[Loop, ...], where: Where) -> dict[str, Any]:
         under = tuple((sign, (*conds, s.cond)) for sign, conds in where)
         try:
             out = of(s.then, loops, under)
-            return _add(out, of(s.orelse, loops, (*where, *((-sign, conds) for sign, conds in under))))
+            return _add_counts(out, of(s.orelse, loops, (*where, *((-sign, conds) for sign, conds in under))))
         except _Unknown:
             return _greater(of(s.then, loops, where), of(s.orelse, loops, where))
 
@@ -83,7 +83,7 @@ def sum_over_instances(func: Func, each: Callable[[Store | Reduce], Counts]) -> 
     return of(func.body, (), EVERYWHERE)
 
 
-def _add(out: dict[str, Any], more: Counts) -> dict[str, Any]:
+def _add_counts(out: dict[str, Any], more: Counts) -> dict[str, Any]:
     for k, v in more.items():
         out[k] = out.get(k, 0) + v
     return out
@@ -99,7 +99,7 @@ def instances(known: Context, loops: Sequence[Loop], conds: Sequence[Cond]) -> A
     """How often what stands in `loops`, under `conds` that hold, runs; _Unknown where that is no formula."""
     import sympy
 
-    terms = [t for c in conds for t in _terms(c)]
+    terms = [t for c in conds for t in _comparisons(c)]
     order = [x.var for x in loops]
     spoken = [max((order.index(v) for v in free_vars(t) if v in order), default=-1) for t in terms]
     if not all(known.lasts(t) and simplify_cond(t, known) == TRUE for t, n in zip(terms, spoken, strict=True) if n < 0):
@@ -137,7 +137,7 @@ def _summed(total: Any, var: Any, start: Any, count: Any) -> Any:
     return out
 
 
-def _terms(c: Cond) -> Sequence[Cond]:
+def _comparisons(c: Cond) -> Sequence[Cond]:
     """What has to hold for `c` to hold, comparisons where they can be."""
     match c:
         case Not(Cmp("<", a, b)):

@@ -15,12 +15,12 @@ from loopir.analysis.presburger.solver import isl
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Cast, Const, Load, Op, Select, Value
 
-DEEP = 6
+MAX_READ_DEPTH = 6
 """How many reads in a row are looked through."""
 Known = tuple[Const, isl.Set]
 
 
-def known_constants(flow: Flow, site: Site, value: Value, deep: int = DEEP) -> Iterator[Known]:
+def known_constants(flow: Flow, site: Site, value: Value, deep: int = MAX_READ_DEPTH) -> Iterator[Known]:
     """The constants that `value` is proved to equal, each with its instances of `site`."""
     match value:
         case Const():

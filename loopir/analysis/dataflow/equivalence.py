@@ -68,7 +68,7 @@ LONG = 60
 GAVE_UP = "the integer solver would take too long"
 IN_ORDER = ("serial", "unroll", "vectorize")
 """Kinds of loops whose iterations run one after the other, or statement by statement."""
-DEEP = 6
+MAX_FOLD_READ_DEPTH = 6
 """How many reads in a row are looked through to tell which fold is which."""
 
 
@@ -474,7 +474,7 @@ class _Proof:
         """The pairs of folds whose values read the same: a guess, shown to be right later."""
         whole = isl.Map.from_domain_and_range(x[0].domain, y[0].domain)
         for v, w in zip(x[1], y[1], strict=True):
-            found = self.guess(Expr(x[0], v), Expr(y[0], w), DEEP)
+            found = self.guess(Expr(x[0], v), Expr(y[0], w), MAX_FOLD_READ_DEPTH)
             whole = whole if found is None else whole.intersect(found)
         return whole
 

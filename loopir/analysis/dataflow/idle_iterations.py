@@ -248,18 +248,18 @@ class _Case:
             return self.product(a, b) or self.product(b, a)
         if name == "sub":
             gone = a == b and self.finite(a) and a.dtype.is_float
-            return Const(0.0, a.dtype) if gone else a if _number(b) == 0 or self.wins(a, b, 1.0) else None
-        won = a if _number(b) == 0 or self.wins(a, b, -1.0) else None
-        return won or (b if _number(a) == 0 or self.wins(b, a, -1.0) else None)
+            return Const(0.0, a.dtype) if gone else a if _const_value(b) == 0 or self.wins(a, b, 1.0) else None
+        won = a if _const_value(b) == 0 or self.wins(a, b, -1.0) else None
+        return won or (b if _const_value(a) == 0 or self.wins(b, a, -1.0) else None)
 
     def product(self, a: Value, b: Value) -> Value | None:
         """The product where `a` is 0 or 1."""
-        x = _number(a)
+        x = _const_value(a)
         return a if x == 0 and self.finite(b) else b if x == 1 else None
 
     def wins(self, a: Value, b: Value, sign: float) -> bool:
         """Whether `a` is an infinity, and `b` not that times `sign`."""
-        x = _number(a)
+        x = _const_value(a)
         return x is not None and isinf(x) and (self.finite(b) or self.is_other(b, sign * x))
 
     def is_other(self, v: Value, infinity: float) -> bool:
@@ -286,7 +286,7 @@ class _Case:
         return any(x == load and isinstance(c, Const) and isinf(c.value) for x, c in self.other)
 
 
-def _number(v: Value) -> float | None:
+def _const_value(v: Value) -> float | None:
     return float(v.value) if isinstance(v, Const) else None
 
 

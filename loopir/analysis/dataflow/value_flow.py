@@ -267,7 +267,7 @@ class Flow:
         out: list[tuple[Term, isl.Map]] = []
         folds: dict[str, isl.Set] = {}
         for (writer, stmt, _), source in found:
-            if _folds(stmt, writer):
+            if _is_fold(stmt, writer):
                 where = source.domain()
                 held = folds.get(stmt.monoid.name)
                 folds[stmt.monoid.name] = where if held is None else held.union(where)
@@ -335,7 +335,7 @@ class Flow:
         base: list[tuple[Term, isl.Map]] = [*self._first(b, rest)]
         when: isl.Map | None = None
         for (writer, stmt, _), source in found:
-            if _folds(stmt, writer):
+            if _is_fold(stmt, writer):
                 raise Unanalyzable(f"{b.name} is folded into by {monoid} and by {stmt.monoid.name} in turn")
             base.append((Expr(writer, _stored(stmt, b.name)), source))
             at = source.apply_range(self.time(writer, 1))
@@ -370,7 +370,7 @@ class Flow:
             )
             if not _same_folds(mine, theirs):
                 raise Unanalyzable(f"{b.name} and {other.name} are not folded into together throughout")
-            base = [(Expr(w, _stored(s, other.name)), m) for (w, s, _), m in theirs if not _folds(s, w)]
+            base = [(Expr(w, _stored(s, other.name)), m) for (w, s, _), m in theirs if not _is_fold(s, w)]
             out += [(term, seen.apply_range(m)) for term, m in (*base, *self._first(other, rest))]
         return tuple(out)
 
@@ -386,11 +386,11 @@ Sources: TypeAlias = "Sequence[LastWrite]"
 
 def _same_folds(one: Sources, other: Sources) -> bool:
     """Whether both come from the same instances of folds, where they come from folds."""
-    a, b = ({w.name: m for (w, s, _), m in x if _folds(s, w)} for x in (one, other))
+    a, b = ({w.name: m for (w, s, _), m in x if _is_fold(s, w)} for x in (one, other))
     return a.keys() == b.keys() and all(a[n].is_equal(b[n]) for n in a)
 
 
-def _folds(stmt: Store | Reduce, site: Site) -> TypeGuard[Reduce]:
+def _is_fold(stmt: Store | Reduce, site: Site) -> TypeGuard[Reduce]:
     return isinstance(stmt, Reduce) and not _starts(site)
 
 

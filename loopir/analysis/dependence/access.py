@@ -179,7 +179,7 @@ class Statement:
     def accesses(self) -> tuple[Access, ...]:
         """What an instance does, in order."""
         if self.open:
-            return (_starts if self.init else _folds)(self.place.stmt)
+            return (_starts if self.init else _fold_accesses)(self.place.stmt)
         return (*_control(self), *_accesses(self.place.stmt, self.init, self.renewed))
 
     @cached
@@ -297,14 +297,14 @@ def conflicting_pairs(
 
 
 @memoized
-def _folds(stmt: Store | Reduce) -> tuple[Access, ...]:
+def _fold_accesses(stmt: Store | Reduce) -> tuple[Access, ...]:
     """The accesses of a statement, without those of the initialization of a reduction."""
     return tuple(_accesses(stmt, False, {}))
 
 
 @memoized
 def _folds_alike(stmt: Store | Reduce) -> AccessFamilies:
-    return _same_accesses(_folds(stmt))
+    return _same_accesses(_fold_accesses(stmt))
 
 
 @memoized

@@ -36,7 +36,7 @@ def distance_vectors(s: Statement, a: Access, t: Statement, b: Access) -> Distan
     _end(ends, t, shared, "t.")
     pairs = zip(_subscripts_by_guards(s, a), _subscripts_by_guards(t, b), strict=True)
     rows = [_difference_row(x, y, shared, s.dims, t.dims) for x, y in pairs if x is not None and y is not None]
-    rows = _guarded([r for r in rows if r is not None], s, t, ends)
+    rows = _split_at_guards([r for r in rows if r is not None], s, t, ends)
     for v in a.private:
         ends.low[v] = ends.high[v] = 0
     if not _solved(rows, ends) or any(map(ends.empty, ends.low)):
@@ -122,7 +122,7 @@ def _max_trips(extent: Index | None) -> int | None:
             return None
 
 
-def _guarded(rows: list[Linear], s: Statement, t: Statement, ends: Ends) -> list[Linear]:
+def _split_at_guards(rows: list[Linear], s: Statement, t: Statement, ends: Ends) -> list[Linear]:
     """`rows` with the sums that guards of both keep below a constant as differences of their own, and what these are.
 
     A loop of 128 split by 30 has 150 places, and the guard of the split says which are none.

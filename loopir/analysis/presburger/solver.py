@@ -38,9 +38,9 @@ ALGEBRA = 10
 PROOF = 20 * QUESTION
 """Operations that each part of the proof of a whole program has, as `renew` tells them apart."""
 EFFORT = 4 * 128
-"""What the questions of an effort have together: one that spends its budget takes 128, one that needs more than `SMALL`
-operations 1 at least, and others nothing."""
-SMALL = 1_000
+"""What the questions of an effort have together: one that spends its budget takes 128, one that needs more
+than `MIN_OPERATIONS` operations 1 at least, and others nothing."""
+MIN_OPERATIONS = 1_000
 """Operations that a question has once the effort's are spent."""
 _CLOSED = 1
 """What a context is left with: no limit is 0, and the first operation passes one of 1."""
@@ -93,7 +93,7 @@ class question:
         solver.questions += 1
         if solver.questions == 1:
             solver.times = self.times
-            solver.budget = SMALL if solver.efforts and solver.left <= 0 else self.times * self.operations
+            solver.budget = MIN_OPERATIONS if solver.efforts and solver.left <= 0 else self.times * self.operations
             solver.context.reset_operations()
             solver.context.set_max_operations(solver.budget)
 
@@ -102,7 +102,7 @@ class question:
         solver.questions -= 1
         spent = solver.spent()  # what was answered since may be nonsense: not every call says that it failed
         if not solver.questions:
-            if solver.efforts and solver.exceeds(SMALL):
+            if solver.efforts and solver.exceeds(MIN_OPERATIONS):
                 solver.left -= next((n for n in (128, 64, 32) if solver.exceeds(max(1, solver.budget * n // 128))), 1)
             solver.context.set_max_operations(_CLOSED)
         if isinstance(error, isl.Error) or (spent and (error is None or isinstance(error, Exception))):
@@ -112,7 +112,7 @@ class question:
 def weigh(rows: int, columns: int) -> None:
     """Give the question that is being asked, as it is about a system of so many rows and columns, no more for that."""
     solver = _SOLVER
-    fewer = max(SMALL, solver.times * WORK // max(1, rows * columns))
+    fewer = max(MIN_OPERATIONS, solver.times * WORK // max(1, rows * columns))
     if fewer < solver.budget:
         solver.budget = fewer
         solver.context.set_max_operations(fewer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopir.codegen.cuda.values import CudaValues, memory_type, value_type
 from loopir.ir.grammar import Op, Reduce, Value
 
-PRELUDE = """\
+ATOMIC_PRELUDE = """\
 template <class W, class T, class F> __device__ __forceinline__ void lp_exchange(T* at, F fold) {
   union Both { W word; T value; } old, now;
   old.word = *reinterpret_cast<volatile W*>(at);

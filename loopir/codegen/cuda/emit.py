@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from itertools import count
 from math import prod
 
-from loopir.codegen.cuda.atomic import PRELUDE as ATOMIC_PRELUDE, update
+from loopir.codegen.cuda.atomic import ATOMIC_PRELUDE, update
 from loopir.codegen.cuda.index_bounds import index_bounds as bounds
 from loopir.codegen.cuda.launch_comment import launch_comment
 from loopir.codegen.cuda.layout_text import without_double_parentheses, wrapped
 from loopir.codegen.cuda.loop_names import short_loop_names
 from loopir.codegen.cuda.mbarriers import (
-    PRELUDE as RING_PRELUDE,
+    MBARRIER_PRELUDE,
     MapInfo,
     hardware_barriers,
     map_of,
     maps_of,
     turn_barrier,
 )
-from loopir.codegen.cuda.narrow_floats import PRELUDE as NARROW_PRELUDE
+from loopir.codegen.cuda.narrow_floats import NARROW_PRELUDE
 from loopir.codegen.cuda.offsets import MANY, hoist_offset_bases, unrolled_copies
 from loopir.codegen.cuda.prelude import referenced
 from loopir.codegen.cuda.speculate import hoisted_functions, speculated_register, speculated_sides
-from loopir.codegen.cuda.values import PRELUDE, CudaValues, memory_type, value_type
-from loopir.codegen.fast_division import PRELUDE as DIVISION_PRELUDE, divisors
+from loopir.codegen.cuda.values import VALUE_PRELUDE, CudaValues, memory_type, value_type
+from loopir.codegen.fast_division import DIVISION_PRELUDE, divisors
 from loopir.codegen.host import python_index
 from loopir.codegen.overflow import index_bounds
 from loopir.codegen.params import kernels_of, params_of
@@ -37,6 +37,7 @@ from loopir.errors import LowerError
 from loopir.ir.dtypes import DType, bfloat16
 from loopir.ir.grammar import (
     AXES,
+    LAUNCH_AXES,
     Alloc,
     AsyncCommit,
     AsyncWait,
@@ -70,7 +71,6 @@ from loopir.ir.recursion import deep
 from loopir.ir.traverse.walk import loaded_buffers, nodes, statements, stored_buffers
 
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 STATIC_SHARED = 48 * 1024
 GROUPS = {
     "copies": ("cp.async.commit_group", "cp.async.wait_group"),
@@ -82,7 +82,7 @@ CLUSTER_MEETS = "barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;
 REGISTER_FENCE = {("float", 4): "f", ("int", 4): "r", ("uint", 4): "r"}
 """Of a register, by the kind and the bytes of its type, what inline assembly calls it."""
 MAX_UNROLLED_STMTS = 16
-VECTORS = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
+VECTOR_TYPES = {2: "unsigned short", 4: "unsigned int", 8: "lp_u2", 16: "lp_u4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +150,12 @@ def _preludes(kernels: Sequence[Kernel], used: Sequence[Intrinsic | Instruction]
     own = dict.fromkeys(part for fn in used for part in fn.cuda_prelude.split("\n\n") if part)
     needed = [
         (NARROW_PRELUDE, any(t.is_narrow and t.bits == 8 for k in kernels for t in _types(k))),
-        (RING_PRELUDE, any(isinstance(s, MBarrierInit | InstrCall) for s in leaves)),
+        (MBARRIER_PRELUDE, any(isinstance(s, MBarrierInit | InstrCall) for s in leaves)),
         *((part, True) for part in own),
         (ATOMIC_PRELUDE, any(isinstance(s, Reduce) and s.atomic for s in leaves)),
         (DIVISION_PRELUDE, any(divisors(k, params_of(k).integers) for k in kernels)),
     ]
-    return [PRELUDE, *dict.fromkeys(part for part, is_needed in needed if is_needed)]
+    return [VALUE_PRELUDE, *dict.fromkeys(part for part, is_needed in needed if is_needed)]
 
 
 def _types(kernel: Kernel) -> Iterator[DType]:
@@ -206,14 +206,14 @@ class _Emitter:
             heads.append((loop.var, loop.kind))
             self.around.append(loop.var)
             body = loop.body
-        block = tuple(_constant(extents.get(a, Int(1)), a) for a in THREADS)
+        block = tuple(_constant(extents.get(a, Int(1)), a) for a in LAUNCH_AXES)
         cluster = _constant(extents.get("cluster", Int(1)), "cluster")
         self.head(block, cluster)
         dynamic_bytes = self.shared_memory()
         for var, kind in heads:
             name = self.values.name(var)
             self.line(1, f"const {self.values.index_type} {name} = {_head(kind, cluster)};")
-            if kind in THREADS:  # NVRTC knows only the total of the launch bounds; this decides guards
+            if kind in LAUNCH_AXES:  # NVRTC knows only the total of the launch bounds; this decides guards
                 self.line(1, f"__builtin_assume(0 <= {name} && {name} < {_constant(extents[kind], kind)});")
         for b in {s.slot.buffer.name: None for s in statements(body) if isinstance(s, MBarrierWait)}:
             self.line(1, f"unsigned int lp_turns_{self.values.name(b)} = 0;")
@@ -398,7 +398,7 @@ class _Emitter:
         """A whole vector moved at once."""
         assert isinstance(s.value, Load)
         assert isinstance(loop.extent, Int)
-        kind = VECTORS[loop.extent.value * s.buffer.dtype.bytes]
+        kind = VECTOR_TYPES[loop.extent.value * s.buffer.dtype.bytes]
         to = self.values.address(s.buffer, self.values.at_zero(s.at[0], loop.var))
         source = self.values.address(s.value.buffer, self.values.at_zero(s.value.at[0], loop.var))
         self.wide |= {b.name for b in (s.buffer, s.value.buffer) if b.scope == "global"}
@@ -504,7 +504,7 @@ def _vector_copy(s: Loop) -> Store | None:
     if not (isinstance(store, Store) and isinstance(store.value, Load)):
         return None
     local = store.buffer.scope == "local" or store.value.buffer.scope == "local"
-    return store if local and s.extent.value * store.buffer.dtype.bytes in VECTORS else None
+    return store if local and s.extent.value * store.buffer.dtype.bytes in VECTOR_TYPES else None
 
 
 def _left_a_loop(loop: Loop) -> bool:

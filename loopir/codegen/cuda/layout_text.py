@@ -64,7 +64,7 @@ def wrapped(line: str, width: int = LINE_WIDTH) -> list[str]:
     if mark:
         return [" " * indent + "// " + comment, *wrapped(code, width)]
     margin = indent + INDENT
-    places, n = list(_places(line)), 0
+    places, n = list(_break_points(line)), 0
     lines: list[str] = []
     cut, start = 0, 0  # what is left of `line`, and the column that would stand at the left edge
     while len(line) - start > width:
@@ -82,7 +82,7 @@ def wrapped(line: str, width: int = LINE_WIDTH) -> list[str]:
     return [*lines, " " * (margin if lines else 0) + line[cut:]]
 
 
-def _places(line: str) -> Iterator[tuple[int, int, int]]:
+def _break_points(line: str) -> Iterator[tuple[int, int, int]]:
     """Where `line` can be broken, outside of quotes: how many brackets are around it, how tightly what stands there
     binds, and the column."""
     depth, quoted = 0, False

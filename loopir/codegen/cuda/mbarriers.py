@@ -9,7 +9,7 @@ from loopir.ir.grammar import GROUP_WARPS, LANES, Barrier, Index, InstrCall, Int
 from loopir.ir.layout.layouts import strides_of
 from loopir.ir.traverse.walk import statements
 
-PRELUDE = """\
+MBARRIER_PRELUDE = """\
 struct __align__(64) lp_map { unsigned long long words[16]; };
 __device__ __forceinline__ unsigned int lp_shared_at(const void* p) {
   return (unsigned int)__cvta_generic_to_shared(p);

@@ -15,7 +15,7 @@ NARROW_FLOATS: dict[DType, tuple[str, str]] = {
 }  # fmt: skip
 """By type, that of its bits in memory, and its name in the functions that convert."""
 
-PRELUDE = """\
+NARROW_PRELUDE = """\
 template <int digits, int bias> __device__ __forceinline__ unsigned char lp_to_8(float f, unsigned int most) {
   const unsigned int word = __float_as_uint(f), bits = word & 0x7fffffffu;
   const unsigned int odd = bits >> (23 - digits) & 1u, half = (1u << (22 - digits)) - 1u;

@@ -40,7 +40,7 @@ def hoist_offset_bases(loop: Loop, names: Iterator[str]) -> tuple[Loop, dict[str
         n = rebuild(n, visit)
         if not isinstance(n, Load | Store) or n.buffer.scope != "shared":
             return n
-        terms = [*_terms(n.at[0])]
+        terms = [*_summands(n.at[0])]
         alone = tuple(x for x in terms if not free_vars(x) & inside and not loaded_buffers(x))
         rest = [x for x in terms if x not in alone]
         if not alone or not rest or not all(map(is_nonnegative, terms)):
@@ -54,9 +54,9 @@ def hoist_offset_bases(loop: Loop, names: Iterator[str]) -> tuple[Loop, dict[str
     return cast(Loop, visit(loop)), found
 
 
-def _terms(ix: Index) -> Iterator[Index]:
+def _summands(ix: Index) -> Iterator[Index]:
     if isinstance(ix, Add):
-        yield from _terms(ix.a)
-        yield from _terms(ix.b)
+        yield from _summands(ix.a)
+        yield from _summands(ix.b)
     else:
         yield ix

@@ -43,7 +43,7 @@ from loopir.ir.grammar import (
 from loopir.ir.magnitude import is_unsigned
 from loopir.ir.traverse.walk import substitute
 
-PRELUDE = """\
+VALUE_PRELUDE = """\
 __device__ __forceinline__ bool lp_after_previous() {  // false, which no compiler knows: no load moves past the branch
   int blocks = 1;
 #if __CUDA_ARCH__ >= 900

@@ -17,8 +17,10 @@ from loopir.ir.grammar import Alloc, Buffer, InstrCall, Int, Kernel, Load
 from loopir.ir.ops import MEMORIES
 from loopir.ir.traverse.walk import statements
 
-ROWS, BYTES, COUNT = 16, 64, 8
-CONFIG = bytes([1, *[0] * 15, *[BYTES, 0] * COUNT, *[0] * 16, *[ROWS] * COUNT, *[0] * 8])
+TILE_ROWS, TILE_ROW_BYTES, TILE_REGISTERS = 16, 64, 8
+CONFIG = bytes(
+    [1, *[0] * 15, *[TILE_ROW_BYTES, 0] * TILE_REGISTERS, *[0] * 16, *[TILE_ROWS] * TILE_REGISTERS, *[0] * 8]
+)
 """Palette 1; by tile the bytes of a row, in two bytes, and its rows (Intel SDM, volume 1, 18.2)."""
 SIGNS = {("int", "int"): "ssd", ("int", "uint"): "sud", ("uint", "int"): "usd", ("uint", "uint"): "uud"}
 
@@ -75,11 +77,11 @@ def _zero(s: InstrCall, values: Values) -> None:
     _call(values, "tilezero", _register_of(s.operands[0], values))
 
 
-def _moved(s: InstrCall, values: Values) -> None:
+def _transfer_tile(s: InstrCall, values: Values) -> None:
     """From memory or to it: a tile, where its first row is, and by how many bytes the next one is further."""
     tile, memory = sorted(s.operands, key=lambda x: not in_tiles(x.buffer))
     apart = dict(s.words).get("M")
-    stride = BYTES if apart is None else apart * memory.buffer.dtype.bytes
+    stride = TILE_ROW_BYTES if apart is None else apart * memory.buffer.dtype.bytes
     name = "tileloadd64" if tile is s.operands[0] else "tilestored64"
     _call(
         values,
@@ -98,7 +100,7 @@ def _call(values: Values, name: str, *args: Operand) -> None:
 SPELLINGS: dict[str, Callable[[InstrCall, Values], None]] = {
     "tile_dot": _dot,
     "tile_zero": _zero,
-    "tile_load": _moved,
-    "tile_store": _moved,
+    "tile_load": _transfer_tile,
+    "tile_store": _transfer_tile,
 }
 """By the word in an instruction's record how it is spelt."""

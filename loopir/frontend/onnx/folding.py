@@ -12,7 +12,7 @@ import numpy as np
 
 from loopir.frontend.onnx.node import Node
 from loopir.frontend.onnx.reading import dtype_of
-from loopir.frontend.onnx.values import SMALL, Array, decided, is_symbolic, objects, simplified_array
+from loopir.frontend.onnx.values import MAX_FOLDED_ELEMENTS, Array, decided, is_symbolic, objects, simplified_array
 from loopir.tensor.functions import maximum, minimum
 from loopir.tensor.index import CondExpr, IndexExpr
 
@@ -23,7 +23,7 @@ def fold(n: Node) -> Array | None:
     arrays = [x for x in n.inputs if isinstance(x, np.ndarray)]
     if fn is None or not arrays or len(arrays) < sum(x is not None for x in n.inputs):
         return None
-    if any(x.size > SMALL or x.dtype.kind not in "biuO" for x in arrays):
+    if any(x.size > MAX_FOLDED_ELEMENTS or x.dtype.kind not in "biuO" for x in arrays):
         return None
     if any(map(is_symbolic, arrays)):
         arrays = [x.astype(object) if x.dtype.kind in "iu" else x for x in arrays]

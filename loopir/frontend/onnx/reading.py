@@ -18,9 +18,7 @@ from onnx import TensorProto, numpy_helper
 
 from loopir.errors import ModelError
 from loopir.ir import dtypes
-from loopir.ir.dtypes import DType
-
-Array = np.ndarray[Any, Any]
+from loopir.ir.dtypes import Array, DType
 
 OPSETS = {"": range(1, 29), "ai.onnx.ml": range(1, 6), "ai.onnx.preview.training": range(1, 2)}
 """The versions of operators that are known, by domain; "ai.onnx" is another name of the first."""

@@ -15,6 +15,7 @@ import numpy as np
 from loopir.arith.simplify import simplify, simplify_cond
 from loopir.errors import ModelError
 from loopir.ir import dtypes
+from loopir.ir.dtypes import Array
 from loopir.ir.grammar import FALSE, TRUE, Int
 from loopir.tensor.core import Source, as_expr
 from loopir.tensor.creation import full
@@ -22,9 +23,8 @@ from loopir.tensor.functions import stack
 from loopir.tensor.index import CondExpr, IndexExpr, context, shown
 from loopir.tensor.tensor import Tensor
 
-Array = np.ndarray[Any, Any]
 Value: TypeAlias = "Tensor | Array | list[Any] | None"
-SMALL = 1024
+MAX_FOLDED_ELEMENTS = 1024
 """Elements of the largest array that is worked out while a model is read, where that is not asked for."""
 
 
@@ -118,6 +118,6 @@ def is_one(x: Any) -> bool:
 
 
 __all__ = [
-    "SMALL", "Array", "Int", "Value", "as_size", "constant", "decided", "is_one", "is_symbolic", "objects",
-    "placeholders", "simplified_array", "sizes_array",
+    "MAX_FOLDED_ELEMENTS", "Array", "Int", "Value", "as_size", "constant", "decided", "is_one", "is_symbolic",
+    "objects", "placeholders", "simplified_array", "sizes_array",
 ]  # fmt: skip

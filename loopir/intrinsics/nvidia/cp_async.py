@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from loopir.interp.instruction import Pointer, instruction
 
-_PRELUDE = """\
+_CP_ASYNC = """\
 __device__ __forceinline__ void lp_cp_async(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :: "r"((unsigned int)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
@@ -26,7 +26,7 @@ __device__ __forceinline__ void lp_cp_async_{count}(void* to, const void* from) 
 
 
 def _declare_copy(
-    short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _PRELUDE
+    short: str, dtype: str, count: int, name: str = "", suffix: str = "", prelude: str = _CP_ASYNC
 ) -> None:
     run = Pointer((0,), run=count)
     instruction(

@@ -14,7 +14,7 @@ from loopir.intrinsics.nvidia.wgmma import warpgroup_fragment
 from loopir.ir.grammar import LANES, Index, Var
 from loopir.ir.ops import IssueScope
 
-_PRELUDE = """\
+_STMATRIX = """\
 __device__ __forceinline__ void lp_stmatrix_x4{name}(void* row, const void* from) {{
   const unsigned int* r = (const unsigned int*)from;
   asm volatile("stmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%0], {{%1, %2, %3, %4}};"
@@ -40,7 +40,7 @@ def _store(short: str, dtype: str, level: IssueScope, turned: bool) -> None:
     name, trans = ("_trans", ".trans") if turned else ("", "")
     instruction(
         level=level, cuda=f"lp_stmatrix_x4{name}({{dst}}, {{src}});", arch="sm_90",
-        cuda_prelude=_PRELUDE.format(name=name, trans=trans),
+        cuda_prelude=_STMATRIX.format(name=name, trans=trans),
         at={"dst": Pointer(_row_transposed if turned else _row, run=8)},
         doc=f"A fragment of {rows} x 16 elements of {dtype} to shared memory{', turned around' if turned else ''}.",
     )(f"""

@@ -11,7 +11,6 @@ from typing import Any
 from loopir.ir.ops import Intrinsic
 
 ANY = frozenset({"float", "int", "uint", "bool"})
-LANES = 32
 _EXCHANGE = """\
 template <class T> __device__ __forceinline__ T lp_lane_xor(T x, int bit) {
   return (T)__shfl_xor_sync(0xffffffffu, x, bit);

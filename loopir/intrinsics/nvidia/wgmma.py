@@ -52,7 +52,7 @@ OPERAND_KINDS = {
 MAX_COLUMNS, ROW_BYTES, INT_COLUMNS_BY_16 = 256, 32, 32
 """Columns of one product; bytes of its rows; columns of integers are multiples of 16 from here on."""
 
-_PRELUDE = """\
+_DESCRIPTOR = """\
 __device__ __forceinline__ unsigned long long lp_matrix(const void* p, unsigned long long word) {{
   return word | ((unsigned int)__cvta_generic_to_shared(p) & 0x3FFFFu) >> 4;
 }}
@@ -106,7 +106,7 @@ def _declare_wgmma(columns: str, steps: str, short: str, first: str | None, tran
     instruction(
         level="warpgroup",
         cuda=f"lp_{name}({{C}}, {'{A}' if registers else 'lp_matrix({A}, {A_word})'}, lp_matrix({{B}}, {{B_word}}));",
-        cuda_prelude=f"{_PRELUDE.format()}\n{_spelling(name, n, kind, left=left, right=right, registers=registers)}",
+        cuda_prelude=f"{_DESCRIPTOR.format()}\n{_spelling(name, n, kind, left=left, right=right, registers=registers)}",
         asynchronous="products", arch="sm_90a", matrices=majors,
         doc=_doc(n, kind, left=left, right=right, registers=registers),
     )(f"""

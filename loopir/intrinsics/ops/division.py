@@ -66,7 +66,7 @@ def _floordiv(a: Value, b: Value) -> Value | None:
     return Select(ValueToCond(Op(eq, (b, zero))), quotient, whole)
 
 
-_PRELUDE = """\
+_DIVISION = """\
 template <class T> __device__ __forceinline__ T lp_floordiv(T a, T b) {
   if (b == 0) return 0;
   if ((T)-1 < (T)0 && b == (T)-1) return (T)(0ull - (unsigned long long)a);
@@ -96,12 +96,12 @@ template <class T> __device__ __forceinline__ T lp_real_floordiv(T a, T b) {
 }
 """
 floordiv = Intrinsic(
-    "floordiv", 2, NUMBER, _meaning(np.floor_divide), infix="//", cuda_prelude=_PRELUDE + _REAL, expand=_floordiv,
+    "floordiv", 2, NUMBER, _meaning(np.floor_divide), infix="//", cuda_prelude=_DIVISION + _REAL, expand=_floordiv,
     cuda={**dict.fromkeys(INTEGER, "lp_floordiv<{T}>({0}, {1})"), "float": "lp_real_floordiv<{T}>({0}, {1})"},
     llvm={"int": "floor sdiv", "uint": "floor udiv"},
 )  # fmt: skip
 mod = Intrinsic(
-    "mod", 2, NUMBER, _meaning(np.remainder), infix="%", cuda_prelude=_PRELUDE + _REAL, expand=_mod,
+    "mod", 2, NUMBER, _meaning(np.remainder), infix="%", cuda_prelude=_DIVISION + _REAL, expand=_mod,
     cuda={**dict.fromkeys(INTEGER, "lp_mod<{T}>({0}, {1})"), "float": "lp_real_mod<{T}>({0}, {1})"},
     llvm={"int": "floor srem", "uint": "floor urem"},
 )  # fmt: skip

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from loopir.intrinsics.ops import arith, compare
+from loopir.intrinsics.ops.arith import FLOAT
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Cast, Cond, Const, Op, Select, Value, ValueToCond
 from loopir.ir.ops import Intrinsic
 
-FLOAT = frozenset({"float"})
 ROOT_HALF = 0.5**0.5
 
 

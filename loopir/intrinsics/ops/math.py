@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from loopir.intrinsics.ops import expand
-from loopir.intrinsics.ops.arith import mul
+from loopir.intrinsics.ops.arith import FLOAT, mul
 from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Cast, Op, Value
 from loopir.ir.ops import Intrinsic, Variant
 
-FLOAT = frozenset({"float"})
 _erf64 = np.vectorize(math.erf, otypes=[np.float64])
 
 

@@ -35,7 +35,7 @@ def _round_significand(nearest: bool) -> Callable[[Any], Any]:
     return meaning
 
 
-_PRELUDE = """\
+_ROUNDING = """\
 __device__ __forceinline__ unsigned int lp_tf32_bits(float x) {
   unsigned int r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r;
 }
@@ -49,7 +49,7 @@ __device__ __forceinline__ double lp_tf32(double x, unsigned long long half) {
 def _rounding(name: str, nearest: bool, single: str, doc: str) -> Intrinsic:
     half = "1ull << 41" if nearest else "0ull"
     return Intrinsic(
-        name, 1, frozenset({"float"}), _round_significand(nearest), cuda_prelude=_PRELUDE, doc=doc,
+        name, 1, frozenset({"float"}), _round_significand(nearest), cuda_prelude=_ROUNDING, doc=doc,
         cuda={"float32": single, "float64": f"lp_tf32({{0}}, {half})"},
         llvm={"float": f"keep {SIGNIFICAND_BITS} {'nearest' if nearest else 'below'}"},
     )  # fmt: skip

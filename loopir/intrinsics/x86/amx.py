@@ -18,25 +18,25 @@ from loopir.ir.dtypes import BY_NAME
 from loopir.ir.grammar import Index, Var
 from loopir.ir.ops import FAMILIES, Memory
 
-ROWS, BYTES, WORD = 16, 64, 4
+TILE_ROWS, TILE_ROW_BYTES, DOT_BYTES = 16, 64, 4
 """Rows of a tile, bytes of each, and bytes that a sum takes up together."""
-TILES = Memory("tiles", capacity=8 * ROWS * BYTES, unit=ROWS * BYTES)
+TILES = Memory("tiles", capacity=8 * TILE_ROWS * TILE_ROW_BYTES, unit=TILE_ROWS * TILE_ROW_BYTES)
 
 
 def _left(dtype: str) -> tuple[str, Pointer]:
     """The shape of a left operand, or of sums, in a tile, and how it lies there."""
-    across = BYTES // BY_NAME[dtype].bytes
-    return f"{dtype}[{ROWS}, {across}]", Pointer((0, 0), run=ROWS * across)
+    across = TILE_ROW_BYTES // BY_NAME[dtype].bytes
+    return f"{dtype}[{TILE_ROWS}, {across}]", Pointer((0, 0), run=TILE_ROWS * across)
 
 
 def _right(dtype: str) -> tuple[str, Pointer]:
     """The same of a right operand."""
-    near = WORD // BY_NAME[dtype].bytes
+    near = DOT_BYTES // BY_NAME[dtype].bytes
 
     def order(n: Var) -> tuple[Index, Index]:
-        return n // (ROWS * near) * near + n % near, n // near % ROWS
+        return n // (TILE_ROWS * near) * near + n % near, n // near % TILE_ROWS
 
-    return f"{dtype}[{ROWS * near}, {ROWS}]", Pointer((0, 0), run=ROWS * ROWS * near, order=order)
+    return f"{dtype}[{TILE_ROWS * near}, {TILE_ROWS}]", Pointer((0, 0), run=TILE_ROWS * TILE_ROWS * near, order=order)
 
 
 def _dot(left: str, right: str | None) -> None:
@@ -51,7 +51,7 @@ def _dot(left: str, right: str | None) -> None:
         doc=f"C += A @ B of tiles, {left} by {right} in {sums}.",
     )(f"""
 def tile_dot_{left}{'' if right == left else f'_{right}'}(C: "inout {c} tiles", A: "{a} tiles", B: "{b} tiles"):
-    for i, j, k in grid({ROWS}, {ROWS}, {BYTES // BY_NAME[left].bytes}):
+    for i, j, k in grid({TILE_ROWS}, {TILE_ROWS}, {TILE_ROW_BYTES // BY_NAME[left].bytes}):
         C[i, j] += {sums}(A[i, k]) * {sums}(B[k, j])
 """)  # fmt: skip
 
@@ -62,20 +62,20 @@ def _zero(dtype: str) -> None:
     zero = "0.0" if BY_NAME[dtype].is_float else "0"
     instruction(llvm="tile_zero", at={"T": held}, doc=f"A tile of zeros of {dtype}.")(f"""
 def tile_zero_{dtype}(T: "out {shape} tiles"):
-    for r, c in grid({ROWS}, {held.run // ROWS}):
+    for r, c in grid({TILE_ROWS}, {held.run // TILE_ROWS}):
         T[r, c] = {zero}
 """)
 
 
-def _moved(what: str, dtype: str) -> None:
+def _define_transfer(what: str, dtype: str) -> None:
     """A tile from memory, or back to it, where its rows are equally far from each other."""
     shape, held = _left(dtype)
-    at = {"T": held, "M": Pointer((0, 0), run=held.run // ROWS, rows=True)}
+    at = {"T": held, "M": Pointer((0, 0), run=held.run // TILE_ROWS, rows=True)}
     params = [f'T: "{{}}{shape} tiles"', f'M: "{{}}{shape}"'][:: 1 if what == "load" else -1]
     to, source = (x[0] for x in params)
     instruction(llvm=f"tile_{what}", at=at, doc=f"A tile of {dtype}, its rows {what}ed.")(f"""
 def tile_{what}_{dtype}({params[0].format("out ")}, {params[1].format("")}):
-    for r, c in grid({ROWS}, {held.run // ROWS}):
+    for r, c in grid({TILE_ROWS}, {held.run // TILE_ROWS}):
         {to}[r, c] = {source}[r, c]
 """)
 
@@ -85,7 +85,7 @@ def _right_loaded(dtype: str) -> None:
     shape, held = _right(dtype)
     instruction(llvm="tile_load", at={"T": held, "M": held}, doc=f"A right operand's tile of {dtype}, loaded.")(f"""
 def tile_load_{dtype}_right(T: "out {shape} tiles", M: "{shape}"):
-    for r, c in grid({held.run // ROWS}, {ROWS}):
+    for r, c in grid({held.run // TILE_ROWS}, {TILE_ROWS}):
         T[r, c] = M[r, c]
 """)
 
@@ -93,5 +93,5 @@ def tile_load_{dtype}_right(T: "out {shape} tiles", M: "{shape}"):
 _NARROW = "u?int8|bfloat16"
 FAMILIES.append((re.compile(rf"tile_dot_({_NARROW})(?:_({_NARROW}))?"), _dot))
 FAMILIES.append((re.compile(rf"tile_zero_({_NARROW}|int32|float32)"), _zero))
-FAMILIES.append((re.compile(rf"tile_(load|store)_({_NARROW}|int32|float32)"), _moved))
+FAMILIES.append((re.compile(rf"tile_(load|store)_({_NARROW}|int32|float32)"), _define_transfer))
 FAMILIES.append((re.compile(rf"tile_load_({_NARROW})_right"), _right_loaded))

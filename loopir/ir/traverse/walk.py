@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     WarpSpecialized,
+    conj,
     record,
 )
 from loopir.ir.traverse.free_vars import (
@@ -140,6 +141,11 @@ def siblings(body: Body, s: Stmt) -> tuple[Body, Body]:
             if x is s:
                 return b[:n], b[n + 1 :]
     return (), ()
+
+
+def guard_body(body: Body, conds: Collection[Cond]) -> Body:
+    """`body`, run only where all of `conds` hold."""
+    return (If(conj(*conds), body),) if conds else body
 
 
 def replace_over(body: Body, new: Mapping[str, tuple[str, ...]]) -> Body:

@@ -97,7 +97,7 @@ def _common_guards(s: Loop | Alloc) -> tuple[list[Cond], Loop | Alloc]:
     if not tested or (isinstance(s, Loop) and s.kind == "parallel"):  # a kernel is rooted at one
         return [], s
     common = [t for t in _common_tests(*tested) if not isinstance(s, Loop) or s.var not in free_vars(t)]
-    return common, replace(s, body=tuple(y for x in s.body for y in _without(x, common))) if common else s
+    return common, replace(s, body=tuple(y for x in s.body for y in _drop_tests(x, common))) if common else s
 
 
 def _joined(body: Body) -> Body:
@@ -106,7 +106,7 @@ def _joined(body: Body) -> Body:
     for s in body:
         common = _common_tests(out[-1], s) if out else ()
         if common:
-            out[-1] = If(conj(*common), _joined((*_without(out[-1], common), *_without(s, common))))
+            out[-1] = If(conj(*common), _joined((*_drop_tests(out[-1], common), *_drop_tests(s, common))))
         else:
             out.append(s)
     return tuple(out)
@@ -129,7 +129,7 @@ def _is_uniform(test: Cond) -> bool:
     )
 
 
-def _without(s: Stmt, tests: Collection[Cond]) -> Body:
+def _drop_tests(s: Stmt, tests: Collection[Cond]) -> Body:
     """`s` where `tests` are known to hold."""
     if not isinstance(s, If):
         return (s,)
@@ -180,4 +180,4 @@ def _assume(s: Stmt, tests: Collection[Cond]) -> Stmt | Body:
 
     if isinstance(s, Store | Reduce):
         return rebuild(s, value)
-    return _without(map_stmts(s, lambda x: _assume(x, tests)), tests)
+    return _drop_tests(map_stmts(s, lambda x: _assume(x, tests)), tests)

@@ -22,6 +22,7 @@ from loopir.ir.dtypes import bool_, int64
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    GROUP_THREADS,
     GROUP_WARPS,
     LANES,
     Alloc,
@@ -57,7 +58,6 @@ from loopir.lower.target import Target
 
 GROUP_AXES = ("threadIdx.x", "threadIdx.y")
 """The lanes of a warp, and the warps of a warpgroup."""
-GROUP_THREADS = LANES * GROUP_WARPS
 Found: TypeAlias = "Callable[[], Clash | None]"
 """What says which instances clash, which takes far longer to find than that some do."""
 

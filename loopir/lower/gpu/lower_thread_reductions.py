@@ -189,10 +189,10 @@ class _ThreadReductions:
     def kept(self, r: Reduce, s: Stmt) -> tuple[Loop, ...]:
         """The loops in `s` that tell the elements of `r` apart."""
         named = {v for i in r.at for v in free_vars(i)} - set(r.over)
-        return tuple(x for x in _place(r, s).loops if x.var in named)
+        return tuple(x for x in _path_of(r, s).loops if x.var in named)
 
     def fold(self, r: Reduce, s: Stmt, cond: Cond) -> _Fold:
-        place, kept = _place(r, s), self.kept(r, s)
+        place, kept = _path_of(r, s), self.kept(r, s)
         for x in kept:
             if not isinstance(x.extent, Int):
                 raise LowerError(
@@ -210,7 +210,7 @@ class _ThreadReductions:
 
     def guard(self, r: Reduce, s: Stmt, cond: Cond) -> Cond:
         """What `r` stands under, in `s` and `cond`, that all the threads that fold together find alike."""
-        place = _place(r, s)
+        place = _path_of(r, s)
         terms = (t for c, held in place.conds() for t in (conjuncts(c) if held else (Not(c),)))
         known = {x.var for x in place.loops} - {x.var for x in self.kept(r, s)} | (self.threads.names() & set(r.over))
         return conj(*dict.fromkeys(t for t in (*conjuncts(cond), *terms) if not free_vars(t) & known))
@@ -312,7 +312,7 @@ def _both(a: Cond, b: Cond) -> Cond:
     return conj(*conjuncts(a), *conjuncts(b))
 
 
-def _place(r: Reduce, s: Stmt) -> StmtPath:
+def _path_of(r: Reduce, s: Stmt) -> StmtPath:
     return next(p for p in leaf_paths((s,)) if p.stmt is r)
 
 

@@ -143,10 +143,10 @@ class _Element:
     def mine(self) -> tuple[Index, ...]:
         """Where thread 0 has the element."""
         zero = {v: Int(0) for v in self.axes.values()}
-        return tuple(simplify(_without(x, zero, self.known), self.known) for x in self.at)
+        return tuple(simplify(_zero_variables(x, zero, self.known), self.known) for x in self.at)
 
 
-def _without(ix: Index, zero: dict[str, Int], known: Context) -> Index:
+def _zero_variables(ix: Index, zero: dict[str, Int], known: Context) -> Index:
     p = poly(ix, known)
     for v in zero:
         share, p = _split_sum(p, v)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import prod
 
-from loopir.intrinsics.nvidia.warp_shuffle import LANE_XOR, LANES
+from loopir.intrinsics.nvidia.warp_shuffle import LANE_XOR
 from loopir.ir.grammar import (
+    LANES,
     Alloc,
     Body,
     Buffer,

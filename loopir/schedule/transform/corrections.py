@@ -286,7 +286,7 @@ class _Corrected:
                 more.append(by)
                 out += self.stored_once(by, value, shells, mine)
             fn = REGISTRY["mul" if kind == "scale" else "add"]
-            stores.append(Store(self.taken.label(b.name), b, s.at, Op(fn, (Load(b, s.at), Load(by, _place(mine))))))
+            stores.append(Store(self.taken.label(b.name), b, s.at, Op(fn, (Load(b, s.at), Load(by, _cell_of(mine))))))
         return (*out, *self.again(nested(shells, tuple(stores)))), more
 
     def stored_once(self, by: Buffer, value: Value, shells: Sequence[Loop | Cond], mine: Sequence[Loop]) -> Body:
@@ -294,7 +294,7 @@ class _Corrected:
         `shells` that depend on no other loop."""
         others = {x.var for x in shells if isinstance(x, Loop)} - {x.var for x in mine}
         around = [x for x in shells if (x in mine if isinstance(x, Loop) else not free_vars(x) & others)]
-        return self.again(nested(around, (Store(self.taken.label(by.name), by, _place(mine), value),)))
+        return self.again(nested(around, (Store(self.taken.label(by.name), by, _cell_of(mine), value),)))
 
     def as_before(self, atom: Value) -> Value:
         """`atom` of what the folds were at the start of the iteration."""
@@ -525,7 +525,7 @@ def _own_loops(p: StmtPath, loop: Loop) -> list[Loop]:
     return [x for x in p.loops if x.var in p.stmt.over and x.var != loop.var]
 
 
-def _place(loops: Sequence[Loop]) -> tuple[Index, ...]:
+def _cell_of(loops: Sequence[Loop]) -> tuple[Index, ...]:
     """The element for an iteration of `loops`, of a buffer with a dimension for each of them, or one element."""
     return tuple(Var(x.var) for x in loops) or (Int(0),)
 

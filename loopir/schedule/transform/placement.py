@@ -369,7 +369,7 @@ def starts_inside(move: Move) -> bool:
     return starts and not any(v in move.shared_loops for v in move.over)
 
 
-def _places(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
+def _invert_splits(came: Mapping[str, Index], dims: Sequence[str]) -> dict[str, Index]:
     """Where an instance is, by the old loops that tell it: of `8 * p + i + v`, p is `v // 8`, and i the rest of it."""
     at: dict[str, Index] = _in_fused_loops(came, dims)
     for v, ix in came.items():
@@ -413,7 +413,7 @@ def runs_every_instance(move: Move, after: MovedNest, *, starts: bool) -> bool:
     s, t = (first_statement(f, label, starts=starts) for f in (move.func, after.gap))
     if s is None or t is None:
         return False
-    at = _places(came, t.dims)
+    at = _invert_splits(came, t.dims)
     guarded = {v: x for v in t.dims if v not in at and isinstance(x := t.equal.get(Var(v)), Var) and x.name in s.dims}
     return is_covered(move.func, s, t, at | guarded, came)
 

@@ -15,8 +15,8 @@ from loopir.arith.poly import Poly, constant_part, constant_poly, poly_add, poly
 from loopir.arith.rules import fold
 from loopir.arith.simplify import Context, divide, poly, simplify_cond
 from loopir.arith.simplify_func import Known
-from loopir.ir.grammar import TRUE, Body, Cmp, Cond, If, Index, Int, Loop, Stmt, Var, conj, record
-from loopir.ir.traverse.walk import free_vars, replace, rewrite
+from loopir.ir.grammar import TRUE, Body, Cmp, Cond, Index, Int, Loop, Stmt, Var, record
+from loopir.ir.traverse.walk import free_vars, guard_body, replace, rewrite
 
 
 @record
@@ -172,16 +172,12 @@ class Restriction:
         def visit(s: Stmt) -> Stmt | Body | None:
             if not isinstance(s, Loop) or s.var not in pending:
                 return None
-            body = _guarded(rewrite(s.body, visit), pending[s.var])
+            body = guard_body(rewrite(s.body, visit), pending[s.var])
             r = self.ranges.get(s.var)
             return replace(s, body=body) if r is None else Loop(s.var, r.count, "serial", body)
 
-        body = _guarded(rewrite((tree,), visit), outside)
+        body = guard_body(rewrite((tree,), visit), outside)
         return Retiling(self.origin(), {}, decides=True).body(body, self.known)
-
-
-def _guarded(body: Body, conds: Sequence[Cond]) -> Body:
-    return (If(conj(*conds), body),) if conds else body
 
 
 def _is_readable(ix: Index) -> bool:

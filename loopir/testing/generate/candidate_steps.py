@@ -198,12 +198,12 @@ def _bind(func: Func) -> Iterator[Arguments]:
     yield from (_plain(x, a) for x, a in product(_loops(func), ("threadIdx.x", "blockIdx.x", "threadIdx.y")))
 
 
-def _place(func: Func) -> Iterator[Arguments]:
+def _stage_nests(func: Func) -> Iterator[Arguments]:
     yield from (_plain(stage, x) for stage in _stage_names(func) for x in _nests(func, stage))
 
 
 def _compute_at(func: Func) -> Iterator[Arguments]:
-    for args, _ in _place(func):
+    for args, _ in _stage_nests(func):
         yield from ((args, store) for store in ({}, {"store": "root"}))
 
 
@@ -286,7 +286,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "alternate": _alternate,
     "bind": _bind,
     "compute_at": _compute_at,
-    "reverse_compute_at": _place,
+    "reverse_compute_at": _stage_nests,
     "hoist": _plain_steps,
     "rfactor": lambda func: _plain_steps(func, Reduce),
     "rolling_update": _rolling_update,

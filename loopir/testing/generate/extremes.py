@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from loopir.ir.dtypes import BY_NAME, int32
+from loopir.ir.dtypes import BY_NAME, Array, int32
 from loopir.ir.grammar import (
     And,
     Arg,
@@ -41,7 +41,6 @@ from loopir.ir.verify.verify import verify
 
 EDGES = (1 << 31, 1 << 32, 1 << 62, 1 << 63, 1 << 64)
 TYPES = ("int32", "uint32", "int64", "uint64")
-Array = np.ndarray[Any, Any]
 
 
 @st.composite

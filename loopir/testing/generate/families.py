@@ -377,8 +377,8 @@ FAMILIES: dict[str, Callable[[Draws], str]] = {
     f.__name__: f
     for f in (
         pointwise, stencils, product, dots, copied, scratch, tails, several, folds, sweeps, steps_in_time, triangles,
-        rings, dead, invariant, scans, ragged, *gpu_families.ALL,
-        *reduction_families.ALL,
+        rings, dead, invariant, scans, ragged, *gpu_families.GPU_FAMILIES,
+        *reduction_families.REDUCTION_FAMILIES,
     )
 }  # fmt: skip
 """By name, each a text of the draws."""

@@ -95,7 +95,7 @@ def versions(d: Draws) -> str:
     )
 
 
-ALL = (fed, leaving, eights, versions)
+GPU_FAMILIES = (fed, leaving, eights, versions)
 BOXES = ("fed", "leaving")
 """Families with more elements than brute force should look at."""
 FLOATS = (*BOXES, "eights", "factored")

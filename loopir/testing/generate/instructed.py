@@ -15,7 +15,7 @@ from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
 from loopir.testing.generate.draws import between, choose, lines
 
-SMALL, MOST = 64, 2048
+USUAL_ELEMENTS, MAX_ELEMENTS = 64, 2048
 """Elements of an operand that are run again and again mostly, and ever."""
 OWN = ("shared", "local", "fragment")
 """Memory that an instruction may want its operands in, and that a program has to allocate."""
@@ -24,7 +24,7 @@ OWN = ("shared", "local", "fragment")
 @st.composite
 def instructed(draw: st.DrawFn) -> Func:
     """A program around the nest of some instruction, mostly a small one, that repeats it on one part after another."""
-    small = [n for n in _usable() if _iterations(n) <= SMALL]
+    small = [n for n in _usable() if _iterations(n) <= USUAL_ELEMENTS]
     fn = INSTRUCTIONS[choose(draw, small if draw(between(0, 7)) else _usable())]
     n, tiles = draw(between(1, 3)), draw(st.booleans())
     _, _, body = text(fn.meaning).partition("):\n")  # a long signature takes several lines
@@ -98,7 +98,11 @@ def _filled_or_drained(own: list[_Operand], what: str, but: str) -> list[str]:
 @cache
 def _usable() -> list[str]:
     """Instructions on memory that there is by itself, in which no more is done than can be run."""
-    return [n for n, fn in INSTRUCTIONS.items() if _iterations(n) <= MOST and all(map(_plain_array, fn.meaning.args))]
+    return [
+        n
+        for n, fn in INSTRUCTIONS.items()
+        if _iterations(n) <= MAX_ELEMENTS and all(map(_plain_array, fn.meaning.args))
+    ]
 
 
 def _plain_array(a: Arg) -> bool:

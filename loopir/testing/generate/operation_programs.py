@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import loopir.intrinsics  # noqa: F401  # pyright: ignore[reportUnusedImport]  (registers every operation)
-from loopir.ir.dtypes import ALL, DType
+from loopir.ir.dtypes import ALL_DTYPES, DType
 from loopir.ir.grammar import Func
 from loopir.ir.ops import REGISTRY, Intrinsic
 from loopir.ir.parser.parse import parse
@@ -25,7 +25,7 @@ def operations(t: DType) -> tuple[Func, tuple[Intrinsic, ...]]:
 
 def conversions(t: DType) -> tuple[Func, tuple[DType, ...]]:
     """A nest for each conversion of a vector x of `t`; output k is of type k."""
-    types = tuple(other for other in ALL if other != t)
+    types = tuple(other for other in ALL_DTYPES if other != t)
     outputs = ", ".join(f'o{k}: "out {other}[n]"' for k, other in enumerate(types))
     lines = [f'def conversions(n: "size", x: "{t}[n]", {outputs}):']
     for k, other in enumerate(types):

@@ -109,4 +109,4 @@ def constant_folds(d: Draws) -> str:
     )
 
 
-ALL = (factored, scattered, sheared, asking, constant_folds)
+REDUCTION_FAMILIES = (factored, scattered, sheared, asking, constant_folds)

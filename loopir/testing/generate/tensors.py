@@ -17,9 +17,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import loopir.tensor as lp
+from loopir.ir.dtypes import Array
 from loopir.testing.generate.draws import between, choose
 
-Array = np.ndarray[Any, Any]
 Reference = Callable[..., Array]
 Dim = int | str
 """A number, or the name of a size."""

@@ -15,7 +15,7 @@ from hypothesis import reject, strategies as st
 
 import loopir.intrinsics  # noqa: F401  (registers the operations)
 from loopir.errors import VerifyError
-from loopir.ir.dtypes import ALL, DType, bool_
+from loopir.ir.dtypes import ALL_DTYPES, DType, bool_
 from loopir.ir.grammar import (
     AXES,
     Add,
@@ -73,7 +73,7 @@ _SUMS = {"float": ("sum", "max"), "int": ("prod", "min"), "uint": ("sum", "min")
 
 
 @st.composite
-def anything(draw: st.DrawFn, *, dtypes: Sequence[DType] = ALL, lowered: bool = False) -> Func:
+def anything(draw: st.DrawFn, *, dtypes: Sequence[DType] = ALL_DTYPES, lowered: bool = False) -> Func:
     """A Func that verifies; with `lowered`, one that has kernels and barriers."""
     func = _Trees(draw, tuple(dtypes), lowered=lowered).func()
     try:
@@ -86,19 +86,19 @@ def anything(draw: st.DrawFn, *, dtypes: Sequence[DType] = ALL, lowered: bool = 
 @st.composite
 def indices(draw: st.DrawFn, names: Sequence[str], buffers: Sequence[Buffer] = (), depth: int = 3) -> Index:
     """An index over the variables `names` and the integers in `buffers`, of any form."""
-    return _Trees(draw, ALL, variables=list(names), buffers=list(buffers)).index(depth)
+    return _Trees(draw, ALL_DTYPES, variables=list(names), buffers=list(buffers)).index(depth)
 
 
 @st.composite
 def conditions(draw: st.DrawFn, names: Sequence[str], buffers: Sequence[Buffer] = (), depth: int = 3) -> Cond:
     """A condition over the variables `names` and the elements of `buffers`, of any form."""
-    return _Trees(draw, ALL, variables=list(names), buffers=list(buffers)).cond(depth)
+    return _Trees(draw, ALL_DTYPES, variables=list(names), buffers=list(buffers)).cond(depth)
 
 
 @st.composite
 def values(draw: st.DrawFn, t: DType, names: Sequence[str], buffers: Sequence[Buffer] = (), depth: int = 3) -> Value:
     """A value of type `t` over the variables `names` and the elements of `buffers`, of any form."""
-    return _Trees(draw, ALL, variables=list(names), buffers=list(buffers)).value(t, depth)
+    return _Trees(draw, ALL_DTYPES, variables=list(names), buffers=list(buffers)).value(t, depth)
 
 
 @dataclass

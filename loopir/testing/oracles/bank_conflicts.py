@@ -12,13 +12,27 @@ from typing import Any
 import numpy as np
 
 from loopir.analysis.cost.transactions import BANK_WORD, words_per_bank
-from loopir.ir.grammar import LANES, Body, Buffer, Func, If, Index, InstrCall, Int, Kernel, Load, Loop, Stmt, Store
+from loopir.ir.grammar import (
+    LANES,
+    LAUNCH_AXES,
+    Body,
+    Buffer,
+    Func,
+    If,
+    Index,
+    InstrCall,
+    Int,
+    Kernel,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+)
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.walk import child_stmts, free_vars, loops, nodes
 
 SIZE = 64
 """What a symbolic size is taken for."""
-THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 Key = tuple[str, str]
 """What makes an access, a label or an instruction, and the buffer in shared memory."""
 
@@ -54,8 +68,10 @@ class _Warp:
     def __init__(self, kernel: Kernel, rng: Any) -> None:
         self.kernel, self.rng = kernel, rng
         self.env: dict[str, Any] = {}
-        dims = {s.kind: s.extent.value for s in loops(kernel.body) if s.kind in THREADS and isinstance(s.extent, Int)}
-        x, y, z = (dims.get(axis, 1) for axis in THREADS)
+        dims = {
+            s.kind: s.extent.value for s in loops(kernel.body) if s.kind in LAUNCH_AXES and isinstance(s.extent, Int)
+        }
+        x, y, z = (dims.get(axis, 1) for axis in LAUNCH_AXES)
         first = int(rng.integers(0, max(1, x * y * z // LANES))) * LANES
         thread = np.minimum(first + np.arange(LANES), x * y * z - 1)
         self.threads = {"threadIdx.x": thread % x, "threadIdx.y": thread // x % y, "threadIdx.z": thread // (x * y)}
@@ -67,7 +83,7 @@ class _Warp:
     def _visit(self, body: Body) -> Iterator[tuple[Key, int, int]]:
         for s in body:
             if isinstance(s, Loop):
-                self.env[s.var] = self.threads[s.kind] if s.kind in THREADS else self._iteration(s.extent)
+                self.env[s.var] = self.threads[s.kind] if s.kind in LAUNCH_AXES else self._iteration(s.extent)
                 lanes = s.extent.value if s.kind == "vectorize" and isinstance(s.extent, Int) else 1
                 if lanes > 1 and all(isinstance(x, Store) for x in s.body):
                     self.env[s.var] = 0

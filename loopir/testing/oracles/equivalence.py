@@ -10,6 +10,7 @@ import numpy as np
 
 from loopir.errors import InterpretError
 from loopir.interp.interpret import cond_holds, interpret
+from loopir.ir.dtypes import Array
 from loopir.ir.grammar import Func
 from loopir.ir.printer import text
 from loopir.ir.verify.verify import evaluate
@@ -17,7 +18,6 @@ from loopir.schedule import Schedule
 from loopir.testing.oracles.oracles import Case, exact_ring, first_difference
 from loopir.testing.oracles.rounding import error_bounds
 
-Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
 
 

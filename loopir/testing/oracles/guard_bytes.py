@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from loopir.ir.dtypes import Array
+
 WIDTH, MARK = 256, 0xAB
 """Bytes of a fence, and what they hold."""
 

@@ -18,6 +18,7 @@ import numpy as np
 from loopir.build import Schedule, compile_source, resolve_target
 from loopir.errors import InterpretError, LowerError, ScheduleError, TargetError, VerifyError, Witness
 from loopir.interp.interpret import interpret
+from loopir.ir.dtypes import Array
 from loopir.ir.grammar import AXES, Func, Loop, Var
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
@@ -30,7 +31,6 @@ from loopir.testing.oracles.last_writers import asks_memory, comparable, differi
 from loopir.testing.oracles.loop_kinds import broken_promise, serial_lanes
 from loopir.testing.oracles.rounding import NoBound, error_bounds
 
-Array = np.ndarray[Any, Any]
 SEEDS = (0, 1)
 """Orders in which the threads of a block are run."""
 

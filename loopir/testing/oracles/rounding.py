@@ -27,12 +27,10 @@ import numpy as np
 
 from loopir.interp.interpret import interpret
 from loopir.interp.value_domains import DOMAINS, Real
-from loopir.ir.dtypes import DType
+from loopir.ir.dtypes import Array, DType
 from loopir.ir.grammar import Buffer, Cast, Func
 from loopir.ir.ops import Intrinsic
 from loopir.ir.traverse.walk import nodes
-
-Array = np.ndarray[Any, Any]
 
 
 class NoBound(ValueError):
@@ -148,7 +146,7 @@ DOMAINS.setdefault(Rounding.name, Rounding)
 # ---------------------------------------------------------------- the rules
 
 
-def _add(a: Rounded, b: Rounded) -> Rounded:
+def _add_rounded(a: Rounded, b: Rounded) -> Rounded:
     return Rounded(a.v + b.v, a.m + b.m, max(a.h, b.h) + 1)
 
 
@@ -187,13 +185,13 @@ def _test(holds: Callable[[float, float], bool]) -> Callable[[Rounded, Rounded],
 
 
 _RULES: dict[str, Callable[..., Any]] = {
-    "add": _add,
-    "sub": lambda a, b: _add(a, _neg(b)),
+    "add": _add_rounded,
+    "sub": lambda a, b: _add_rounded(a, _neg(b)),
     "mul": _mul,
     "neg": _neg,
     "abs": lambda a: Rounded(abs(a.v), a.m, a.h),
     "div": _div,
-    "fma": lambda a, b, c: _add(_mul(a, b), c),
+    "fma": lambda a, b, c: _add_rounded(_mul(a, b), c),
     "maximum": _extreme(max),
     "minimum": _extreme(min),
     "lt": _test(operator.lt),

@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from loopir.ir.dtypes import Array
 
 
 def distance(a: Array, b: Array) -> Array:

@@ -31,7 +31,7 @@ def gather(n: Node) -> Tensor:
     return f.take_from_start(x, _from_start(n.tensor(1), x.shape[axis]), axis)
 
 
-def _places(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
+def _gather_indices(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The indices into each dimension of `x` for each element of `at`, which has those of `axis`."""
     every: list[Tensor] = []
     for d, size in enumerate(at.shape):
@@ -43,7 +43,7 @@ def _places(x: Tensor, at: Tensor, axis: int) -> tuple[Tensor, ...]:
 @operator("GatherElements")
 def gather_elements(n: Node) -> Tensor:
     x, at = n.tensor(0), n.tensor(1)
-    return x.from_start(_places(x, at, n.axis(x.ndim)))
+    return x.from_start(_gather_indices(x, at, n.axis(x.ndim)))
 
 
 @operator("GatherND")

@@ -79,7 +79,7 @@ def _scales(n: Node) -> list[float]:
     return n.known(at).astype(np.float64).reshape(-1).tolist() if n.has(at) else []
 
 
-def _places(n: Node, line: Line) -> Array:
+def _source_positions(n: Node, line: Line) -> Array:
     """Where each new element lies among the old ones."""
     i = np.arange(line.new, dtype=np.float64)
     usual = "half_pixel" if n.op == "Resize" and n.version >= 11 else "asymmetric"
@@ -102,7 +102,7 @@ def _places(n: Node, line: Line) -> Array:
 
 def _taps(n: Node, line: Line) -> list[tuple[Array, Array]]:
     """For each term of a sum, where its element is, and its weight, for every new element."""
-    places = _places(n, line)
+    places = _source_positions(n, line)
     before = np.floor(places)
     r = places - before
     match n.attr("mode", "nearest"):

@@ -64,7 +64,7 @@ def all_of(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return _folded(f.all, x, dim, keepdim)
 
 
-def _place(fn: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+def _arg_reduce(fn: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     if not x.ndim:
         return fn(x[None], axis=0)
     return fn(x, axis=None if dim is None else dim % x.ndim, keepdims=keepdim)
@@ -72,22 +72,22 @@ def _place(fn: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 @operator("aten.argmax.default")
 def argmax(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return _place(f.argmax, x, dim, keepdim)
+    return _arg_reduce(f.argmax, x, dim, keepdim)
 
 
 @operator("aten.argmin.default")
 def argmin(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return _place(f.argmin, x, dim, keepdim)
+    return _arg_reduce(f.argmin, x, dim, keepdim)
 
 
 @operator("aten.max.dim")
 def max_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return _folded(f.max, x, dim, keepdim), _place(f.argmax, x, dim, keepdim)
+    return _folded(f.max, x, dim, keepdim), _arg_reduce(f.argmax, x, dim, keepdim)
 
 
 @operator("aten.min.dim")
 def min_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    return _folded(f.min, x, dim, keepdim), _place(f.argmin, x, dim, keepdim)
+    return _folded(f.min, x, dim, keepdim), _arg_reduce(f.argmin, x, dim, keepdim)
 
 
 def _work(x: Tensor) -> Tensor:

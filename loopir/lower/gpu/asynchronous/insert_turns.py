@@ -23,8 +23,7 @@ from math import prod
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
     AXES,
-    GROUP_WARPS,
-    LANES,
+    GROUP_THREADS,
     NAMED_BARRIERS,
     THREAD_AXES,
     Alloc,
@@ -56,8 +55,6 @@ from loopir.ir.traverse.walk import (
     with_body,
 )
 from loopir.lower.target import Target
-
-GROUP_THREADS = LANES * GROUP_WARPS
 
 
 def insert_turns(func: Func, target: Target) -> Func:

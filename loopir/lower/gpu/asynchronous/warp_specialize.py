@@ -23,6 +23,7 @@ from loopir.ir.dtypes import uint64
 from loopir.ir.grammar import (
     AXES,
     BLOCK_AXES,
+    GROUP_THREADS,
     GROUP_WARPS,
     LANES,
     Alloc,
@@ -78,7 +79,6 @@ from loopir.lower.gpu.asynchronous.ring_slots import (
 )
 from loopir.lower.target import Target
 
-GROUP_THREADS = LANES * GROUP_WARPS
 POOL = 64 * 1024
 """Registers of a multiprocessor."""
 

@@ -12,9 +12,9 @@ from typing import Literal
 from loopir.analysis.dependence.fusion_shift import least_shifts
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Cond, Func, If, Index, Int, Loop, Var, conj, maximum
+from loopir.ir.grammar import Body, Cmp, Cond, Func, Index, Int, Loop, Var, conj, maximum
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import free_vars, nests_declaring, top_level_nests_in
+from loopir.ir.traverse.walk import free_vars, guard_body, nests_declaring, top_level_nests_in
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.core.naming import new_names
@@ -214,7 +214,7 @@ class Nests:
             heads.append((name, extent, x.kind))
         mine = _shift_body(self.first, heads, [max(-s, 0) for s in shifts], one, facts)
         theirs = _shift_body(self.second, heads, [max(s, 0) for s in shifts], other, facts)
-        body = (*_guarded(mine, one), *_guarded(theirs, other))
+        body = (*guard_body(mine, one), *guard_body(theirs, other))
         for name, extent, kind in reversed(heads):
             body = (Loop(name, extent, kind, body),)
         return join_nests(self.func, self.first[0], self.second[0], body[0])
@@ -270,7 +270,3 @@ def _shift_body(
     names = [name for name, _, _ in heads]
     position = [Var(name) - lag for name, lag in zip(names, lags, strict=True)]
     return retiled_body(nest, names, position, known.given(conj(*guards)) if guards else known)
-
-
-def _guarded(body: Body, guards: list[Cond]) -> Body:
-    return (If(conj(*guards), body),) if guards else body

@@ -9,7 +9,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cmp, Func, If, Index, Int, Loop, Reduce, Var, conj, conjuncts
 from loopir.ir.layout.layouts import reads_only
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import path_to, replace, replace_loop, statements
+from loopir.ir.traverse.walk import guard_body, path_to, replace, replace_loop, statements
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, find_serial
 from loopir.schedule.legality.effects import require_stable_extent
@@ -83,12 +83,12 @@ def rectangularize(func: Func, loop: str, *, skewed: str | None = None) -> Func:
                             suggestion=f"keep {target.var!r} as it is")  # fmt: skip
     require_outside_lanes(func, target)
     require_stable_extent(target)
-    new = replace_loop(func, target.var, lambda s: _guarded(facts, s, most, end, skewed))
+    new = replace_loop(func, target.var, lambda s: _guard_iterations(facts, s, most, end, skewed))
     require_still_together(func, new, target)
     return new
 
 
-def _guarded(facts: Facts, s: Loop, most: Index, end: Index, skewed: str | None) -> Loop:
+def _guard_iterations(facts: Facts, s: Loop, most: Index, end: Index, skewed: str | None) -> Loop:
     """`s` as a loop of `most` iterations, of which those before `end` run; with `skewed`, from there on."""
     at = Var(s.var)
     if skewed is None:
@@ -98,7 +98,7 @@ def _guarded(facts: Facts, s: Loop, most: Index, end: Index, skewed: str | None)
     body = drop_unused_over(Retiling({s.var: at - Var(skewed)}, {}).body(s.body, known))
     inside = facts.place.loop(s.var, most, s.body)  # a fold may start where loops around have no iteration
     tests = tuple(c for c in conjuncts(guard) if any(simplify_cond(c, k) != TRUE for k in (inside.here, inside.start)))
-    return replace(s, extent=most, body=(If(conj(*tests), body),) if tests else body)
+    return replace(s, extent=most, body=guard_body(body, tests))
 
 
 def _require_starts_inside(inner: Loop, outer: str) -> None:

@@ -8,9 +8,17 @@ from typing import Literal
 from loopir.analysis.dependence.access import is_affine_visible
 from loopir.analysis.dependence.reordering import Origin, permutation_invariant, violated_dependence
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var, conj
+from loopir.ir.grammar import Alloc, Body, Cond, Func, If, Loop, Not, Reduce, Stmt, Store, Var
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import free_vars, loops as nest_loops, replace, replace_loop, replace_over, substitute
+from loopir.ir.traverse.walk import (
+    free_vars,
+    guard_body,
+    loops as nest_loops,
+    replace,
+    replace_loop,
+    replace_over,
+    substitute,
+)
 from loopir.schedule.core.find import find_loop, find_serial, join_names
 from loopir.schedule.core.naming import UsedNames, new_names
 from loopir.schedule.legality.effects import reads, require_stable_extent, writes
@@ -142,6 +150,6 @@ class Jam:
         v = self.loop.var if self.first else self.taken.name(self.loop.var)
         self.first = False
         self.origin |= {label: Origin(label, {self.loop.var: Var(v)}) for label in labels(tuple(body))}
-        inner: Body = (If(conj(*guards), tuple(body)),) if guards else tuple(body)
+        inner = guard_body(tuple(body), guards)
         moved = tuple(substitute(s, {self.loop.var: Var(v)}) for s in inner)
         return (Loop(v, self.loop.extent, "unroll", replace_over(moved, {self.loop.var: (v,)})),)

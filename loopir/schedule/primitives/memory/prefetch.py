@@ -120,7 +120,7 @@ def prefetch(func: Func, stage: str, buffer: str, loop: str, ahead: int = 1, *, 
     """
     target = find_loop(func, loop)
     _one_after_another(target)
-    places = _places(func, stage, target)
+    places = _stage_paths(func, stage, target)
     shared = () if over is None else _inside(func, target, over)
     if ahead < (least := int(not shared or not _before(func, shared[-1], places[0]))):
         raise ScheduleError(f"ahead is how many iterations, so at least {least}, not {ahead}", suggestion="ahead=1")
@@ -169,7 +169,7 @@ class _Wanted:
     lines: tuple[tuple[str, int, int], ...]
 
 
-def _places(func: Func, stage: str, loop: Loop) -> list[StmtPath]:
+def _stage_paths(func: Func, stage: str, loop: Loop) -> list[StmtPath]:
     every = find_stage(func, stage)
     found = [p for p in every if loop in p.loops]
     if not found:

@@ -157,7 +157,7 @@ def _refusal(b: Buffer, layout: str) -> ScheduleError:
     if len(sizes) == len(b.shape):
         lies: dict[int, tuple[int, ...]] = {}
         for at, _ in zip(product(*map(range, sizes)), range(TRIED), strict=False):
-            place = _place(b, at)
+            place = _constant_offset(b, at)
             if place is None:
                 break
             if place < 0:
@@ -171,7 +171,7 @@ def _refusal(b: Buffer, layout: str) -> ScheduleError:
     return ScheduleError(reason, suggestion=suggestion)
 
 
-def _place(b: Buffer, at: tuple[int, ...]) -> int | None:
+def _constant_offset(b: Buffer, at: tuple[int, ...]) -> int | None:
     """Where element `at` lies, if no size decides."""
     env: dict[str, int] = {}
     ix: Index = Int(0)

@@ -102,7 +102,7 @@ def compute_inline(func: Func, stage: str) -> Func:
     refuses: compute_inline("T")  # A, which T is computed from, is written by A
     """
     producer = stored_inline(func, stage)
-    body = tuple(read_inline(s, producer) for s in _without(producer.alloc.body, producer.store))
+    body = tuple(read_inline(s, producer) for s in _drop_store(producer.alloc.body, producer.store))
     if not all(isinstance(x, Var) for x in producer.solution.values()):
         body = simplify_body(body, known_at(func, producer.alloc), old=producer.alloc.body)
     new = replace_stmt(func, producer.alloc, body)
@@ -410,7 +410,7 @@ def _require_same_iteration(func: Func, producer: Producer, inner: Alloc) -> Non
         raise ScheduleError(reason, suggestion=instead) if clash is None else refusal(clash, reason, None, instead)
 
 
-def _without(body: Body, store: Store) -> Body:
+def _drop_store(body: Body, store: Store) -> Body:
     """`body` without `store`, and without the loops that held nothing else."""
 
     def visit(s: Stmt) -> Stmt | Body:

@@ -76,7 +76,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
     other = _nest_of(func, nest, taker)
     labels = [p.stmt.label for p in leaf_paths_of(func)]
     if labels.index(store.label) > labels.index(taker.stmt.label):
-        new = _moved(func, nest, other)
+        new = _move_before(func, nest, other)
         clash = violated_dependence(func, new, moving={store.label})
         if clash is not None:
             reason = f"to compute {store.label} before {taker.stmt.label} would reverse two dependent instances"
@@ -132,7 +132,7 @@ def _without_allocs(body: Body) -> Iterator[Stmt]:
         yield from _without_allocs(s.body) if isinstance(s, Alloc) else (s,)
 
 
-def _moved(func: Func, nest: Loop, other: Stmt) -> Func:
+def _move_before(func: Func, nest: Loop, other: Stmt) -> Func:
     """`func` with `nest`, which stands after `other`, right before it."""
     func = open_allocs_before(func, other)
     level = body_with(func, other)

@@ -29,10 +29,19 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
     Value,
-    conj,
 )
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import StmtPath, accessed_buffers, free_vars, loops, nodes, replace, rewrite, statements
+from loopir.ir.traverse.walk import (
+    StmtPath,
+    accessed_buffers,
+    free_vars,
+    guard_body,
+    loops,
+    nodes,
+    replace,
+    rewrite,
+    statements,
+)
 from loopir.schedule.core.facts import Facts, rewrite_loop
 from loopir.schedule.core.find import find_serial, find_stage, join_names
 from loopir.schedule.core.naming import UsedNames
@@ -199,7 +208,7 @@ def _refused(loop: Loop, reason: str, clash: Clash | None = None) -> ScheduleErr
 def _guard_nonempty(func: Func, loop: Loop, body: Body, needs: list[Cond]) -> Body:
     """`body`, if the loop has an iteration and the conditions `needs` hold."""
     some = [] if Facts.at(func, loop).at_least(loop.extent, 1) else [Cmp("<", Int(0), loop.extent)]
-    return (If(conj(*some, *needs), body),) if some or needs else body
+    return guard_body(body, (*some, *needs))
 
 
 # ---------------------------------------------------------------- values

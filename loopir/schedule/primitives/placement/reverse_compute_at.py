@@ -83,7 +83,7 @@ def placed(func: Func, stage: str, loop: str, *, settle: bool) -> Func:
     anchors = _anchors(move)
     for anchor in furthest_first(anchors):
         try:
-            return _placed(move, anchor, settle)
+            return _compute_at_anchor(move, anchor, settle)
         except ScheduleError as error:
             refused[anchor] = error
     wider = over_more_loops(func, move.place)
@@ -114,7 +114,7 @@ def furthest_first(anchors: Sequence[Load]) -> list[Load]:
     return sorted(anchors, key=key, reverse=True)
 
 
-def _placed(move: Move, anchor: Load, settle: bool) -> Func:
+def _compute_at_anchor(move: Move, anchor: Load, settle: bool) -> Func:
     """The stage computed in the iteration that writes the element `anchor`."""
     func, b = move.func, anchor.buffer
     known = known_in(func, move.loop)

@@ -105,7 +105,7 @@ def _update(s: Store) -> tuple[Monoid, Value] | None:
         (combined,) = monoid.combine
         if not isinstance(combined, Op) or combined.args != (*monoid.left, *monoid.right):
             continue
-        terms = _terms(s.value, combined.fn, _inverse(combined.fn, t))
+        terms = _fold_terms(s.value, combined.fn, _inverse(combined.fn, t))
         if [v for v in terms if v[1] == own] == [(False, own)] and len(terms) > 1:
             return monoid, _fold_expr([v for v in terms if v[1] != own], combined.fn)
     return None
@@ -128,7 +128,7 @@ def _inverse(fn: Intrinsic, t: DType) -> Intrinsic | None:
     return REGISTRY["sub"] if fn is REGISTRY["add"] and t.kind in ("float", "int") else None
 
 
-def _terms(value: Value, fn: Intrinsic, inverse: Intrinsic | None) -> Terms:
+def _fold_terms(value: Value, fn: Intrinsic, inverse: Intrinsic | None) -> Terms:
     """What `value` is as a fold by `fn`, from left to right."""
     out: Terms = []
     pending = [(False, value)]

@@ -52,7 +52,7 @@ def merge_reduction(func: Func, stage: str) -> Func:
         raise ScheduleError(f"{r.label} has an init already", suggestion=f"leave {r.label} as it is")
     store = _store_before(func, fold)
     if store is not None:
-        merged = rewrite(replace_stmt(func, r, (replace(r, init=(store.value,)),)).body, _without(store))
+        merged = rewrite(replace_stmt(func, r, (replace(r, init=(store.value,)),)).body, _delete_store(store))
         new = replace(func, body=merged)
         if _is_apart(new, r.label, func, store):
             require_first_start(new, find_reduce(new, r.label))
@@ -71,7 +71,7 @@ def _store_before(func: Func, fold: Fold) -> Store | None:
     return None
 
 
-def _without(store: Store) -> Callable[[Stmt], Body | None]:
+def _delete_store(store: Store) -> Callable[[Stmt], Body | None]:
     def visit(s: Stmt) -> Body | None:
         return () if s is store else None
 
