@@ -372,7 +372,7 @@ class Schedule(Methods):
     @deep(LoopirError)
     def beside(self, *others: Schedule, **sizes: int) -> Any:
         """This Schedule and others, as branches that were tried: side by side, with what each costs by estimate."""
-        return load("loopir.show.beside").beside(self, *others, **sizes)
+        return load("loopir.show.comparison").compare(self, *others, **sizes)
 
     @deep(LoopirError)
     def explain(self, loop: str) -> Any:

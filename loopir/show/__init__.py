@@ -6,7 +6,7 @@ The terminal needs rich, which is loaded when first used.
 from importlib import import_module
 
 from loopir.schedule.schedule import Schedule
-from loopir.show.beside import Beside as Beside, beside as beside
+from loopir.show.comparison import Comparison as Comparison, compare as compare
 from loopir.show.explain import Explanation as Explanation
 from loopir.show.notebook import diff_html as diff_html, html as html
 from loopir.show.suggest import Suggestion as Suggestion

@@ -9,9 +9,10 @@ TESTED_TOGETHER = (
     "loopir/intrinsics/",
     "loopir/frontend/onnx/operators/",
     "loopir/frontend/torch/",
+    "loopir/testing/mutants/",
 )
 """Where one test runs all files: the docstrings of primitives, each operation on each target, ONNX's own tests, models
-in torch, whose import takes seconds."""
+in torch, whose import takes seconds, all mutants."""
 
 
 @cache

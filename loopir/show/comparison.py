@@ -1,4 +1,4 @@
-"""Branches side by side: Schedules of one program, the lines in which they differ marked, and what each would cost."""
+"""Compare Schedules of one program: side by side, the lines in which they differ marked, with what each would cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loopir.show.notebook import boxed, line_html
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """Schedules, the first of which the others are compared with, and what each costs by estimate."""
 
     schedules: tuple[Schedule, ...]
@@ -53,13 +53,13 @@ class Beside:
         return boxed(f'<div class="beside">{"".join(columns)}</div>')
 
 
-def beside(schedule: Schedule, *others: Schedule, **sizes: int) -> Beside:
+def compare(schedule: Schedule, *others: Schedule, **sizes: int) -> Comparison:
     """`schedule` and `others`; sizes that are not given are taken for 1024. TypeError for what is no Schedule."""
     if not others or not all(isinstance(s, Schedule) for s in others):
         raise TypeError("beside another Schedule, or several: s.beside(t)")
     every = (schedule, *others)
     chip = chip_for(schedule.func)
-    return Beside(every, tuple(Entry(_last_step(s), estimate(s.func, sizes, chip)) for s in every))
+    return Comparison(every, tuple(Entry(_last_step(s), estimate(s.func, sizes, chip)) for s in every))
 
 
 def _last_step(s: Schedule) -> str:
