@@ -7,6 +7,7 @@ independent iteration.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import loopir as lp
@@ -15,16 +16,19 @@ from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
 from ..common.fusion import epilogue, index_stages_inlined, inlined
 from ..common.nest_queries import free_loops, iterations, one_nest, reader
+from ..common.normalize_nests import distributed, normalized
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, over_folds, over_products, with_views_split
 from .batched_scan import batched_scan, is_recurrence, is_scan, recurrence
 from .carried_loops import carried_loops
 from .chains_in_parts import chain_of_few_rows
+from .chains_in_place import chains_in_place, is_chain
 from .cheapest import cheapest
 from .column_blocks import along_columns, column_blocks
 from .conv import conv_of_floats, conv_on_tensor_cores, conv_wgmma
 from .deep_contraction import parts_of
+from .diagonal_tiles import diagonal_tiles, has_diagonals
 from .elementwise import elementwise
 from .gathered_products import gathered_operands, gathered_product, gathers_of
 from .product_chains import product_chain
@@ -75,7 +79,27 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
                 return chained
         others = partial(_by_table, threads, is_new=is_new)
         again = lowered(s, with_recomputed_products, others=others) if lp.machine().has("wgmma") else None
-        return again or others(s)
+        return again or _cheapest_form(s, others)
+
+
+def _cheapest_form(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
+    """What `schedule` makes of `s` as it is written, or with its updates as reductions, or its statements in nests of
+    their own, where it is written otherwise: the cheapest."""
+    if s.trace or all(one_nest(s, x) or in_steps(s, x) for x in s.stages):
+        return schedule(s)
+    forms = [partial(_of_form, how=form, schedule=schedule) for form in (normalized, distributed)]
+    made = cheapest(s, [schedule, *forms])
+    return schedule(s) if made is None else made
+
+
+def _of_form(
+    s: lp.Schedule, how: Callable[[lp.Schedule], lp.Schedule], schedule: Callable[[lp.Schedule], lp.Schedule]
+) -> lp.Schedule:
+    """What `schedule` makes of `s` in the form that `how` gives it; ScheduleError where that is the one it has."""
+    form = how(s)
+    if form is s:
+        raise lp.ScheduleError(f"{how.__name__} leaves the program as it is")
+    return schedule(form)
 
 
 def _by_table(threads: int, s: lp.Schedule, *, is_new: bool) -> lp.Schedule:
@@ -141,6 +165,8 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("product of copies of views", _is_free_product, multiply_copies),
                 Recipe("rows after a product", _starts_rows, _rows_after, ends="program"),
                 Recipe("reduction", _streams, reduction, ends="row"),
+                Recipe("chains in place", is_chain, lambda s, x: chains_in_place(s, x, threads=threads)),
+                Recipe("sweep by diagonals", has_diagonals, lambda s, x: diagonal_tiles(s, x, threads=threads)),
                 Recipe("loop with carried dependences", _has_no_free_loop, partial(_carried, threads), checked=False),
                 Recipe("transpose", _is_transposed, transpose),
                 Recipe("neighbours", _has_neighbours, neighbours),

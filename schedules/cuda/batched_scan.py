@@ -60,14 +60,14 @@ def batched_scan(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS, pa
     free = [x for x in s.loops(stage) if x != carrier]
     s = _innermost(s, stage, carrier)
     block = threads, max(1, part // _element_bytes(s, stage))
-    if free and not _stores_along(s, stage, carrier) and _stores_along(s, stage, free[-1]):
+    if free and not stores_along(s, stage, carrier) and stores_along(s, stage, free[-1]):
         return _scan_columns(s, stage, free, carrier, block)
     return _scan_rows(s, stage, free, carrier, block)
 
 
 def _carried_loop(s: lp.Schedule, stage: str) -> str | None:
     """The loop that `stage` folds along, which can be scanned in blocks."""
-    carried = _chain(s, stage)
+    carried = chain_loop(s, stage)
     if carried is None:
         return None
     s = _innermost(s, stage, carried)
@@ -79,7 +79,7 @@ def _innermost(s: lp.Schedule, stage: str, loop: str) -> lp.Schedule:
     return s if s.loops(stage)[-1] == loop else s.reorder(*(x for x in s.loops(stage) if x != loop), loop)
 
 
-def _chain(s: lp.Schedule, stage: str) -> str | None:
+def chain_loop(s: lp.Schedule, stage: str) -> str | None:
     """The only loop of `stage` whose iterations depend on each other; it can be its innermost one."""
     loops = s.loops(stage)
     stored = written_by(s, stage)
@@ -96,17 +96,17 @@ def _chain(s: lp.Schedule, stage: str) -> str | None:
 
 def is_recurrence(s: lp.Schedule, stage: str) -> bool:
     """Whether `stage` depends on what it stored along one loop, and other loops, all independent, go along memory."""
-    carried = _chain(s, stage)
+    carried = chain_loop(s, stage)
     if carried is None:
         return False
     free = [x for x in s.loops(stage) if x != carried]
-    return bool(free) and not _stores_along(s, stage, carried) and _stores_along(s, stage, free[-1])
+    return bool(free) and not stores_along(s, stage, carried) and stores_along(s, stage, free[-1])
 
 
 @lp.composite
 def recurrence(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS) -> lp.Schedule:
     """`s` with `stage`, any chain along one loop, by threads that go down a column each; ScheduleError for others."""
-    carried = _chain(s, stage) if is_recurrence(s, stage) else None
+    carried = chain_loop(s, stage) if is_recurrence(s, stage) else None
     if carried is None:
         raise lp.ScheduleError(f"{stage} is no chain along one loop with columns that are independent")
     free = [x for x in s.loops(stage) if x != carried]
@@ -116,7 +116,7 @@ def recurrence(s: lp.Schedule, stage: str, *, threads: int = BLOCK_THREADS) -> l
     return _scan_down(s, stage, free, carried, 1, WARP if narrow else threads)
 
 
-def _stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
+def stores_along(s: lp.Schedule, stage: str, loop: str) -> bool:
     return any(t.write and t.contiguous(loop) for t in s.accesses(stage))
 
 

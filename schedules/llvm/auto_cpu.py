@@ -27,6 +27,7 @@ from ..common.nest_queries import (
     one_nest,
     reads_own,
 )
+from ..common.normalize_nests import normalized
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -41,7 +42,6 @@ from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .narrow_sums import narrow_sums
 from .nontemporal_stores import past_caches, streamed
-from .normalize_nests import normalized
 from .periodic_reads import split_periods
 from .piecewise import cut_in_pieces
 from .product_chains import product_chain

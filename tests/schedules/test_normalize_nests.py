@@ -9,8 +9,8 @@ import loopir as lp
 from loopir.ir.parser.parse import parse
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
+from schedules.common.normalize_nests import normalized
 from schedules.llvm.auto_cpu import cpu
-from schedules.llvm.normalize_nests import normalized
 
 UPDATES = (
     "C[i, j] += A[i, k] * B[k, j]", "C[i, j] = C[i, j] + A[i, k] * B[k, j]", "C[i, j] -= A[i, k] * A[j, k]",

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import contraction, separate_operands
-from ..common.nest_queries import argument_names, extent, if_legal, one_nest, reads_of
+from .contraction import contraction, separate_operands
+from .nest_queries import argument_names, extent, if_legal, one_nest, reads_of
 
 
 @lp.composite
@@ -38,6 +38,15 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
         s = _alone(s, stage)
     for stage in found:
         s = _from_identity(_reduced_innermost(s, stage), stage) if one_nest(s, stage) else s
+    return s
+
+
+@lp.composite
+def distributed(s: lp.Schedule) -> lp.Schedule:
+    """`s` with the loops around several statements distributed, from the inside, as far as each may be."""
+    for stage in s.stages:
+        if not one_nest(s, stage):
+            s = _alone(s, stage)
     return s
 
 
