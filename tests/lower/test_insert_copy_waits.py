@@ -1,16 +1,21 @@
 """Asynchronous copies: waited for in time, as late as that is known to do, and each fault of waiting is found."""
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.analysis.dependence.access import Statement
 from loopir.errors import InterpretError
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncCommit, AsyncWait, Barrier, Func, Loop, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
+
+insert_copy_waits = importlib.import_module("loopir.lower.gpu.asynchronous.insert_copy_waits")
 
 NEST = """
 def f(n: "size", A: "float32[n, 32]", C: "out float32[32]"):
@@ -117,7 +122,7 @@ def test_copies_of_two_operands_are_a_group_together(stages: int) -> None:
         assert np.array_equal(found, (a[:, ::-1] * b).sum(axis=0))
     late = changed(func, lambda x: AsyncWait(x.pending + 1) if isinstance(x, AsyncWait) else None)
     with pytest.raises(InterpretError, match="has not waited for"):
-        interpret(late, np.ones((2, 5, 32), int), domain="ring")
+        interpret(late, [*np.ones((2, 5, 32), int)], domain="ring")
 
 
 GRIDS = """
@@ -158,3 +163,44 @@ def test_copies_of_grids_side_by_side_are_waited_for_apart(stages: int, other: i
     for fault in (lambda x: () if isinstance(x, AsyncWait) else None, lambda x: () if isinstance(x, Barrier) else None):
         with pytest.raises(InterpretError, match=r"has not waited for|a race|nothing has written"):
             interpret(changed(func, fault), [np.ones((5, 32), int), np.ones((5, 32), int)], domain="ring")
+
+
+GUARDED = """
+def f(n: "size", A: "float32[n, 32]", C: "out float32[32]"):
+    for b in bind("blockIdx.x", 1):
+        for ko in range(n):
+            with alloc("float32[32]", scope="shared") as As:
+                for x in bind("threadIdx.x", 8):
+                    if (ko * 5 + x) // 3 % 4 < 3:
+                        for v in range(4):
+                            As[x * 4 + v] = A[ko, x * 4 + v]
+                    else:
+                        for w in range(4):
+                            As[x * 4 + w] = 0.0
+                for i in bind("threadIdx.x", 32):
+                    C[i] = sum(As[31 - i] * As[i], over=ko, init=0.0)
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_guards_that_are_too_much_for_the_solver_keep_no_group_waiting(
+    stages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the guards, iterations that touch the same are as far apart; both branches of a test are done by none."""
+    exact = insert_copy_waits.distances
+
+    def gives_up(func: Func, s: Statement, t: Statement, *rest: Any, **more: Any) -> Iterator[int | None]:
+        return iter([None]) if s.conds or t.conds else exact(func, s, t, *rest, **more)
+
+    monkeypatch.setattr(insert_copy_waits, "distances", gives_up)
+    s = lp.Schedule(lp.parse(GUARDED)).tensorize("v", "cp_async_f32").pipeline("ko", stages=stages)
+    func = lp.lower(s, "cuda")[0]
+    assert waited(func) == [stages - 2, stages - 2, 0]
+    for n in (1, 2, 7):
+        a = np.random.default_rng(n).integers(0, 9, (n, 32))
+        kept = np.where((np.arange(n)[:, None] * 5 + np.arange(32) // 4) // 3 % 4 < 3, a, 0)
+        found = interpret(func, [a], domain="ring", seed=n)["C"]
+        assert np.array_equal(found, (kept * kept[:, ::-1]).sum(axis=0))
+    late = changed(func, lambda x: AsyncWait(x.pending + 1) if isinstance(x, AsyncWait) else None)
+    with pytest.raises(InterpretError, match="has not waited for"):
+        interpret(late, [np.ones((7, 32), int)], domain="ring")

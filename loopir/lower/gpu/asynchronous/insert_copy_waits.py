@@ -17,6 +17,7 @@ from typing import TypeGuard
 from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Order, conflicts
 from loopir.analysis.dependence.fusion_shift import distances, has_conflict
+from loopir.analysis.presburger.infeasible import Linear
 from loopir.ir.grammar import (
     Alloc,
     AsyncCommit,
@@ -210,8 +211,38 @@ def _newer(
     ahead = {f"t.{loop.var}": -1} | ({} if own is None else {f"s.{own}": 1})
     begun = root.extent.value - 1 if own and isinstance(root, Loop) and isinstance(root.extent, Int) else 0
     begun = -1 if root is loop else begun
-    for distance in distances(func, s, t, ahead, [*same, *later], over=None if fewer is None else begun - fewer):
-        yield None if distance is None else begun - distance
+    over = None if fewer is None else begun - fewer
+    found = list(distances(func, s, t, ahead, [*same, *later], over=over))
+    if None in found:
+        found = _unguarded_distances(func, s, t, ahead, [*same, *later], over)
+    yield from (None if distance is None else begun - distance for distance in found)
+
+
+def _unguarded_distances(
+    func: Func, s: Statement, t: Statement, ahead: Linear, order: Order, over: int | None
+) -> list[int | None]:
+    """As `distances`, or more, where guards are too much for the solver: of all iterations, whatever the guards say,
+    except that in two branches of one test not all loops around it are the same."""
+    apart = _loops_around_branches(s, t)
+    ways = [({f"t.{v}": n, f"s.{v}": -n, "": -1}, False) for v in apart or () for n in (1, -1)]
+    orders: list[Order] = [order] if apart is None else [[*order, way] for way in ways]
+    return [d for o in orders for d in distances(func, _unguarded(s), _unguarded(t), ahead, o, over=over)]
+
+
+def _unguarded(s: Statement) -> Statement:
+    """`s` as if no guard were around it."""
+    return replace(s, place=replace(s.place, around=tuple(x for x in s.place.around if not isinstance(x, If))))
+
+
+def _loops_around_branches(s: Statement, t: Statement) -> list[str] | None:
+    """The loops around a test of which `s` and `t` are in different branches; None if they are in none such."""
+    for n, test in enumerate(s.place.around):
+        if not isinstance(test, If) or not any(test is x for x in t.place.around):
+            continue
+        if (s.place.path[n + 1] < len(test.then)) != (t.place.path[n + 1] < len(test.then)):
+            loops = [x.var for x in s.place.around[:n] if isinstance(x, Loop)]
+            return loops if {*loops} <= {*s.dims} & {*t.dims} else None
+    return None
 
 
 def _follows_elsewhere(func: Func, s: Statement, t: Statement, same: Order) -> bool:
