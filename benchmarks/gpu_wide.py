@@ -30,6 +30,8 @@ import wide_programs
 
 ROUNDS = 5
 TF32_EPS = 2.0**-10
+BYTE_EPS, BYTE_TERMS = 2.0**-13, 32
+"""What tensor cores keep of sums of 8-bit floats, which they cut off to at each so many terms."""
 
 
 def tensors(torch: Any, program: wide_programs.Program) -> list[Any]:
@@ -60,7 +62,8 @@ def off(torch: Any, program: wide_programs.Program, got: tuple[Any, ...], given:
     """The largest difference from torch in float64, of the largest magnitude there, over what the dtype allows.
 
     At most 1 is right: 32 units in the last place of what is summed, as products and norms of 16-bit floats are rounded
-    in between.
+    in between. Sums of 8-bit floats are cut off after some 14 bits, towards zero, as often as there are products in
+    one, so half of a unit for each is allowed.
     """
     exact = [x.double() if x.is_floating_point() else x.clone() for x in given]
     if program.family == "integers":
@@ -77,6 +80,8 @@ def off(torch: Any, program: wide_programs.Program, got: tuple[Any, ...], given:
             return math.inf
         least = torch.finfo(ours.dtype).eps if ours.is_floating_point() else 1e-9
         least = TF32_EPS if program.unit == "tf32" else least
+        if program.unit.startswith("float8"):
+            least = max(least, BYTE_EPS * program.sides[2] / BYTE_TERMS / 2 / 32)
         scale = float(theirs.double().abs().max().clamp(min=1e-30))
         worst = max(worst, float((ours.double() - theirs.double()).abs().max()) / scale / (32 * least))
     return worst
@@ -149,7 +154,8 @@ def timed(torch: Any, program: wide_programs.Program, row: dict[str, Any], asked
 
 
 def by_kernel(torch: Any, run: Callable[[], Any], count: int) -> list[float]:
-    """Seconds of each of the `count` kernels that `run` launches, in order, by the profiler."""
+    """Seconds of each of the `count` kernels that `run` launches, of all its launches in a call, in the order in which
+    they come first, by the profiler."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     calls = 5
     with torch.profiler.profile(activities=activities, acc_events=True) as profile:
@@ -157,11 +163,19 @@ def by_kernel(torch: Any, run: Callable[[], Any], count: int) -> list[float]:
             run()
         torch.cuda.synchronize()
     on_gpu = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
-    events = [e for e in on_gpu if not e.name.lower().startswith("mem")]
-    events.sort(key=lambda e: e.time_range.start)
-    if len(events) != count * calls:
-        raise ValueError(f"{len(events)} kernels were seen in {calls} calls, not {count} in each")
-    return [statistics.median(e.time_range.elapsed_us() for e in events[k::count]) * 1e-6 for k in range(count)]
+    events = sorted((e for e in on_gpu if not e.name.lower().startswith("mem")), key=lambda e: e.time_range.start)
+    named: dict[str, list[float]] = {}
+    for e in events:
+        named.setdefault(e.name, []).append(e.time_range.elapsed_us() * 1e-6)
+    if len(named) != count or any(len(times) % calls for times in named.values()):
+        raise ValueError(f"{len(named)} kernels were seen {len(events)} times in {calls} calls, not {count} in each")
+    return [statistics.median(sums(times, calls)) for times in named.values()]
+
+
+def sums(times: list[float], calls: int) -> list[float]:
+    """Of the `times` of a kernel's launches, one after the other, those of each of so many calls together."""
+    each = len(times) // calls
+    return [sum(times[n * each : (n + 1) * each]) for n in range(calls)]
 
 
 def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespace, pipe: Any) -> None:

@@ -9,6 +9,9 @@ from wide_program import Input, Program, family, real, size, wide
 
 import loopir as lp
 
+INT_MM_ROWS = 16
+"""Rows up to which torch._int_mm takes nothing."""
+
 
 @family
 def few_rows(rng: random.Random) -> Program:
@@ -25,6 +28,16 @@ def few_rows(rng: random.Random) -> Program:
     )
 
 
+def int_mm(torch: Any, x: Any, w: Any) -> Any:
+    """`x` by the transpose of `w`, both int8, in int32, as torch has it: rows more than 16, the rest multiples of 8."""
+    if x.shape[0] <= INT_MM_ROWS:
+        return x.float() @ w.float().t()
+    more = -x.shape[1] % 8, -w.shape[0] % 8
+    if any(more):
+        x, w = (torch.nn.functional.pad(v, (0, more[0], 0, rows)) for v, rows in ((x, 0), (w, more[1])))
+    return torch._int_mm(x, w.t())[:, : w.shape[0] - more[1]].float()
+
+
 @family
 def integers(rng: random.Random) -> Program:
     """int8 by int8 with a scale a column."""
@@ -34,7 +47,7 @@ def integers(rng: random.Random) -> Program:
         f"int8 x @ w.T * scale {m}x{k}x{n}",
         (Input((m, k), "int8", -8, 8), Input((n, k), "int8", -8, 8), Input((n,))),
         lambda x, w, s: lp.cast(lp.matmul(lp.cast(x, "int32"), lp.cast(w, "int32").T), "float32") * s,
-        lambda torch, x, w, s: torch._int_mm(x, w.t()).float() * s if m > 16 else (x.float() @ w.float().t()) * s,
+        lambda torch, x, w, s: int_mm(torch, x, w) * s,
         flops=2.0 * m * n * k,
         unit="int8",
         sides=(m, n, k),
