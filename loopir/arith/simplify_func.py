@@ -45,7 +45,7 @@ from loopir.ir.traverse.walk import (
 
 
 def simplify_func(func: Func, *, drop_unit_loops: bool = False) -> Func:
-    """`func` with every index and guard simplified in its context; decided guards and empty loops are removed.
+    """`func` with every index and guard simplified in its context; guards that are decided are removed.
 
     With `drop_unit_loops`, a serial loop of one iteration becomes its body, and the only block of a grid block 0.
     """

@@ -1,0 +1,120 @@
+"""Traversal and rewriting of programs: every statement has its path, and a rewrite changes what it is told to."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from loopir.ir.grammar import Cmp, Func, If, Int, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.walk import (
+    enclosing_nest,
+    guard_body,
+    labels_of,
+    leaf_paths,
+    leaf_paths_in,
+    leaf_paths_of,
+    loop_of,
+    loops,
+    loops_of,
+    map_body,
+    nests_declaring,
+    nests_touching,
+    path_to,
+    replace,
+    replace_loop,
+    replace_stmt,
+    rewrite,
+    siblings,
+    statements,
+    top_level_nests,
+    top_level_nests_in,
+)
+from loopir.testing.generate.strategies import funcs
+from loopir.testing.generate.trees import anything
+
+programs = st.one_of(funcs(), anything())
+
+
+@given(programs)
+@settings(max_examples=20, deadline=None)
+def test_every_statement_has_its_path(func: Func) -> None:
+    paths = list(leaf_paths(func.body))
+    leaves = [s for s in statements(func.body) if isinstance(s, Store | Reduce)]
+    assert [id(p.stmt) for p in paths] == [id(s) for s in leaves] == [id(p.stmt) for p in leaf_paths_of(func)]
+    assert list(labels_of(func)) == [s.label for s in leaves]
+    for p in paths:
+        assert [*map(id, path_to(func, p.stmt))] == [*map(id, (*p.around, p.stmt))]
+        assert [x.var for x in p.loops] == [s.var for s in p.around if isinstance(s, Loop)]
+        assert sum(enclosing_nest(p) is top.nest for top in top_level_nests(func)) == 1
+    assert list(loops_of(func)) == [x.var for x in loops(func.body)]
+    for x in loops(func.body):
+        assert loop_of(func, x.var) is x
+
+
+@given(programs)
+@settings(max_examples=20, deadline=None)
+def test_a_rewrite_that_changes_nothing_gives_the_same(func: Func) -> None:
+    assert rewrite(func.body, lambda s: None) is func.body or rewrite(func.body, lambda s: None) == func.body
+    assert map_body(func.body, lambda s: s) == func.body
+    for s in statements(func.body):
+        assert replace_stmt(func, s, s) == func
+    for x in loops(func.body):
+        assert replace_loop(func, x.var, lambda s: s) == func
+
+
+@given(programs)
+@settings(max_examples=20, deadline=None)
+def test_a_statement_is_replaced_and_nothing_else(func: Func) -> None:
+    leaves = [p.stmt for p in leaf_paths(func.body)]
+    for old in leaves:
+        assert isinstance(old, Store | Reduce)
+        new = replace(old, label="another")
+        after = replace_stmt(func, old, new)
+        assert [p.stmt for p in leaf_paths(after.body)] == [new if s is old else s for s in leaves]
+        assert [p.stmt for p in leaf_paths(replace_stmt(func, old, ()).body)] == [s for s in leaves if s is not old]
+
+
+def named(s: Stmt) -> str | None:
+    """The loop or the label that `s` declares."""
+    return s.var if isinstance(s, Loop) else s.label if isinstance(s, Store | Reduce) else None
+
+
+@given(programs, st.data())
+@settings(max_examples=20, deadline=None)
+def test_nests_by_what_they_declare_and_touch(func: Func, data: st.DataObject) -> None:
+    names = [x for x in map(named, statements(func.body)) if x]
+    every = top_level_nests(func)
+    if names:
+        name = data.draw(st.sampled_from(names))
+        found = [n.nest for n in top_level_nests_in(func, nests_declaring(name))]
+        held = [top.nest for top in every if name in map(named, statements((top.nest,)))]
+        assert [*map(id, found)] == [*map(id, held)]
+    for b in {b.name for p in leaf_paths(func.body) for b in p.stmt.buffers}:
+        writers = [p for p in leaf_paths(func.body) if any(x.name == b for x in p.stmt.buffers)]
+        met = leaf_paths_in(func, nests_touching(b))
+        assert all(any(p.stmt is q.stmt for q in met) for p in writers)
+
+
+def test_siblings_and_guards() -> None:
+    func = parse("""
+def f(a: "inout float32[4]"):
+    for i in range(4):
+        a[i] = 1.0
+        a[i] = 2.0
+        a[i] = 3.0
+""")
+    (loop,) = func.body
+    assert isinstance(loop, Loop)
+    one, two, three = loop.body
+    assert siblings(loop.body, two) == ((one,), (three,))
+    with_two: tuple[Stmt, ...] = (two,)
+    assert guard_body(with_two, ()) is with_two
+    least, most = Cmp("<=", Int(1), Var("i")), Cmp("<", Var("i"), Int(3))
+    (guarded,) = guard_body(with_two, (least, most))
+    assert isinstance(guarded, If)
+    assert str(replace_stmt(func, two, guarded)).count("if 1 <= i and i < 3:") == 1
+
+
+@pytest.mark.parametrize("name", ["j", "a", ""])
+def test_a_loop_that_is_not_there_is_none(name: str) -> None:
+    func = parse('def f(a: "inout float32[4]"):\n    for i in range(4):\n        a[i] = 1.0\n')
+    assert loop_of(func, name) is None
