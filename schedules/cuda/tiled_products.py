@@ -311,6 +311,8 @@ def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     if wide and along_rows(s, c):
         recipes.append(partial(_along_rows, stage=stage))
         if not _whole_vectors(s, c):
+            recipes.append(partial(_in_whole_rows, stage=stage))
+        if not _whole_vectors(s, c):
             recipes.append(partial(_along_rows, stage=stage, whole=True))
     recipes.append(partial(_bytes_by_warps, stage=stage))
     if not (c.left.along and c.right.along):
@@ -347,6 +349,24 @@ def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str
             s, copy = s.reindex(stage, operand.buffer, *c.batch, loop, c.reduced).with_stage
             s = transpose(s, copy)
     return recipe(s, stage)
+
+
+def _in_whole_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` on warpgroups, of copies of the operands whose rows are filled up with zeros to whole
+    vectors, as boxes want them; both copies are one launch."""
+    s, stage, _ = followed(s, stage)
+    c = require_contraction(s, stage)
+    s, steps = s.split(c.reduced, _vector(s, c)).with_loops
+    copies: list[str] = []
+    for operand in (c.left, c.right):
+        s, copy = s.cache_read(stage, operand.buffer, "global", None).with_stage
+        copies.append(copy)
+    s = s.pad(stage)
+    s, _ = s.fuse(*steps).with_loops
+    for copy in copies:
+        s = elementwise(s, copy)
+    s = matmul_wgmma(s, stage)
+    return if_legal(s, "merge", *(s.loops(x)[0] for x in copies), side_by_side=True)
 
 
 def _bytes_by_warps(s: lp.Schedule, stage: str) -> lp.Schedule:
@@ -527,9 +547,14 @@ def _along_rows(s: lp.Schedule, stage: str, *, whole: bool = False) -> lp.Schedu
 
 def _whole_vectors(s: lp.Schedule, c: Contraction) -> bool:
     """Whether no row of the operands is known to start where vectors of 16 bytes cannot."""
-    vector = 16 // s.buffer(c.right.buffer).dtype.bytes
+    vector = _vector(s, c)
     along = (c.reduced if c.left.along else c.row, c.reduced if c.right.along else c.column)
     return all(n is None or n % vector == 0 for n in (extent(s, x) for x in along))
+
+
+def _vector(s: lp.Schedule, c: Contraction) -> int:
+    """Elements of the operands in 16 bytes."""
+    return 16 // s.buffer(c.right.buffer).dtype.bytes
 
 
 def _whole_tiles(s: lp.Schedule, stage: str) -> lp.Schedule:

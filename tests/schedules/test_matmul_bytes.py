@@ -15,6 +15,7 @@ from schedules.common.fusion import inlined
 from schedules.common.operands import alone, computed
 from schedules.cuda.matmul_mma import in_bytes, matmul_mma
 from schedules.cuda.matmul_split_k import matmul_split
+from schedules.cuda.tiled_products import _in_whole_rows  # pyright: ignore[reportPrivateUsage]
 
 
 def _numbers(shape: tuple[int, ...], name: str, seed: int) -> Any:
@@ -76,3 +77,21 @@ def test_weights_made_in_fragments_at_ragged_edges_and_in_parts(m: int, k: int, 
     a, b, c = _numbers((m, k), "bfloat16", 1), _numbers((n, k), "int8", 2), _numbers((n, 1), "bfloat16", 3)
     wanted = a.astype(np.float64) @ (b.astype(np.float64) * c.astype(np.float64)).T
     np.testing.assert_array_equal(interpret(lowered, {"x": a, "w": b, "scale": c})["y"], wanted.astype(a.dtype))
+
+
+@pytest.mark.parametrize("kind", ["int8", "float8_e4m3fn"])
+@pytest.mark.parametrize(("m", "k", "n"), [(66, 141, 72), (64, 257, 65)])
+def test_rows_that_are_no_whole_vectors_are_filled_up_in_copies(kind: str, m: int, k: int, n: int) -> None:
+    """Boxes copy what is filled up, where every element was loaded by itself: both copies are one launch."""
+    x, y, z = (lp.placeholder(shape, t, name=v) for v, shape, t in zip(
+        "xyz", ((m, k), (n, k), (n,)), (kind, kind, "float32"), strict=True))  # fmt: skip
+    wide = "int32" if kind == "int8" else "float32"
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        s = inlined(lp.Schedule((lp.cast(lp.cast(x, wide) @ lp.cast(y, wide).T, "float32") * z).named("o")))
+        s = _in_whole_rows(s, next(q for q in s.stages if s.reduced(q)))
+        (lowered,) = lp.lower(s, "cuda")
+    assert len(s.report(arch="sm_90a").kernels) == 2
+    assert "tma_load" in lp.text(s.func)
+    a, b, c = _numbers((m, k), kind, 1), _numbers((n, k), kind, 2), np.arange(n, dtype=np.float32)
+    found = interpret(lowered, {"x": a, "y": b, "z": c})["o"]
+    np.testing.assert_array_equal(found, a.astype(np.float64) @ b.astype(np.float64).T * c)
