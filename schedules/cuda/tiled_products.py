@@ -312,8 +312,6 @@ def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
         recipes.append(partial(_along_rows, stage=stage))
         if not _whole_vectors(s, c):
             recipes.append(partial(_in_whole_rows, stage=stage))
-        if not _whole_vectors(s, c):
-            recipes.append(partial(_along_rows, stage=stage, whole=True))
     recipes.append(partial(_bytes_by_warps, stage=stage))
     if not (c.left.along and c.right.along):
         after = (_along_rows, _bytes_by_warps) if wide else (_bytes_by_warps,)
@@ -538,11 +536,10 @@ def _tf32(s: lp.Schedule, stage: str) -> lp.Schedule:
     return _cheapest_of(s, stage, _ways(stage, every[0], every[1:]))
 
 
-def _along_rows(s: lp.Schedule, stage: str, *, whole: bool = False) -> lp.Schedule:
-    """A product of int8 or of TF32 on warpgroups, whose sums are copied out if nothing else is made of them; `whole`
-    of copies of the operands in whole tiles."""
+def _along_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A product of int8 or of TF32 on warpgroups, whose sums are copied out if nothing else is made of them."""
     s, stage, _ = followed(s, stage)
-    return matmul_wgmma(s, stage, whole=whole)
+    return matmul_wgmma(s, stage)
 
 
 def _whole_vectors(s: lp.Schedule, c: Contraction) -> bool:
