@@ -39,6 +39,15 @@ def test_a_thread_axis_does_not_go_around_shared_memory() -> None:
         Schedule(parse(TWO_NESTS)).bind("i", "threadIdx.x")
 
 
+@pytest.mark.parametrize("scope", ["global", "shared", "local"])
+def test_what_lanes_hold_stays_in_a_fragment(scope: str) -> None:
+    s = Schedule(parse(TWO_NESTS)).set_scope("T", "fragment").set_layout("T", "fragment(32, 2, lambda t, v: t * 2 + v)")
+    with pytest.raises(ScheduleError, match=f"which lane holds which element, and {scope} memory has no lanes"):
+        s.set_scope("T", scope)
+    assert s.why("set_scope", "T", "fragment") is None
+    assert s.set_layout("T", "lambda i: i").set_scope("T", scope).buffers  # a layout that tells of no lanes
+
+
 def test_shared_memory_around_blocks_is_not_lowered() -> None:
     nest = parse(
         """

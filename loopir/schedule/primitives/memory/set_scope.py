@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from loopir.ir.grammar import Func
+from loopir.errors import ScheduleError
+from loopir.ir.grammar import Fragment, Func
 from loopir.ir.traverse.walk import path_to, replace, replace_buffers
 from loopir.schedule.legality.scopes import find_alloc, require_place, scope_called
 from loopir.schedule.schedule import primitive
@@ -48,5 +49,10 @@ def set_scope(func: Func, buffer: str, scope: str) -> Func:
     alloc = find_alloc(func, buffer)
     around = path_to(func, alloc)[:-1]
     wanted = scope_called(scope)
+    if isinstance(alloc.buffer.layout, Fragment) and wanted != "fragment":
+        raise ScheduleError(
+            f"the layout of {alloc.buffer.name} says which lane holds which element, and {wanted} memory has no lanes",
+            suggestion=f"this step before the layout is given, or a copy of {alloc.buffer.name} by cache_read",
+        )
     require_place(alloc.buffer.name, wanted, around, alloc.body)
     return replace_buffers(func, {alloc.buffer.name: replace(alloc.buffer, scope=wanted)})
