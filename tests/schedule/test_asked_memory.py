@@ -83,6 +83,92 @@ def test_an_extent_is_read_only_where_it_is_written(name: str, filled: bool) -> 
     assert why is None or "would be read from T where it is not now" in why.reason
 
 
+@pytest.mark.parametrize("name", ["local", "fragment"])
+@pytest.mark.parametrize("filled", [False, True])
+def test_an_element_is_copied_in_and_out_only_where_it_is_told(name: str, filled: bool) -> None:
+    """Nothing is folded with n = 0, and T, which tells where to, is not written: nor may it be asked what to copy."""
+    source = (
+        UNWRITTEN if not filled else UNWRITTEN.replace("for h in range(min(1, n)):\n            T[0] = A[h]", "pass")
+    )
+    source = source.replace("pass", "T[0] = 2")
+    s = lp.Schedule(lp.parse(source))
+    why = s.why("cache_write", "S", name)
+    assert (why is None) == filled, why
+    assert why is None or "read from T, also where S never folds" in why.reason
+    inner = s.cache_write("S", name, at="j")  # each iteration folds, and asks
+    assert first_violation(s.func, inner.func, small_sizes(s.func)) is None
+
+
+MASKED = """
+def f(n: "size", A: "float32[n + 3]", L: "int32[n + 3]", Y: "inout float32[n + 3]"):
+    with alloc("int32[1]") as T:
+        {fill}T[0] = L[0]
+        for i in range(n):
+            for j in range(T[0] % 3 + n - 1):
+                if n - i - 1 <= j and j < T[0] % 3 + n - i - 1:
+                    Y[i] = sum(A[i], over=j)
+"""
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_bounds_are_tightened_by_lengths_that_are_there(filled: bool) -> None:
+    s = lp.Schedule(lp.parse(MASKED.format(fill="" if filled else "for h in range(min(1, n)): ")))
+    why = s.why("trim", "i")
+    assert (why is None) == filled, why
+    assert why is None or "would be read from T where it is not now" in why.reason
+    if filled:
+        assert first_violation(s.func, s.trim("i").func, small_sizes(s.func)) is None
+
+
+def test_bounds_are_not_tightened_by_a_length_that_the_loop_changes() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(Z: "inout int32[1]"):
+    for i in range(9):
+        for j in range(Z[0]):
+            if i - j < 3:
+                Z[0] = 7
+""")
+    )
+    why = s.why("trim", "i")
+    assert why is not None
+    assert "would be read from Z where it is not now" in why.reason
+
+
+PADDED = """
+def f(n: "size", A: "float32[n]", L: "int32[n]", S: "out float32[1]"):
+    S[0]: "start" = 0.0
+    for i in range((n + 1) // 2):
+        with alloc("float32[2]", scope="local") as T, alloc("int32[2]", scope="local") as K:
+            for x in range(2):
+                if i * 2 + x < n:
+                    T[x] = A[i * 2 + x]
+            for y in range(2):
+                {filled}K[y] = 1
+            for k in range(2):
+                if i * 2 + k < n:
+                    {control}
+                        S[0] = sum(T[k], over={over})
+"""
+
+
+@pytest.mark.parametrize("control", ["if {} < 2:", "for j in range({} % 3):"])
+@pytest.mark.parametrize("asked", ["L[i * 2 + k]", "K[k]", "L[0]"])
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_guard_that_is_dropped_kept_others_from_asking(control: str, asked: str, filled: bool) -> None:
+    """Of n = 1 a tile has two elements, and what decides about the second one is not there."""
+    over = "(i, k, j)" if control.startswith("for") else "(i, k)"
+    fill = "" if filled else "if i * 2 + y < n: "
+    s = lp.Schedule(lp.parse(PADDED.format(filled=fill, control=control.format(asked), over=over)))
+    why = s.why("pad", "S")
+    there = asked != "L[i * 2 + k]" and (asked != "K[k]" or filled)
+    assert (why is None) == there, why
+    told = "which need not be written there" if asked == "K[k]" else "outside of L"
+    assert why is None or told in why.reason
+    if why is None:
+        assert first_violation(s.func, s.pad("S").func, small_sizes(s.func)) is None
+
+
 @settings(max_examples=40, deadline=None)
 @given(forms(("scattered", "asking")), st.data())
 def test_every_step_keeps_the_meaning_or_refuses(func: lp.Func, data: st.DataObject) -> None:

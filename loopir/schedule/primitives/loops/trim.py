@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from loopir.analysis.dataflow.idle_iterations import busy_statement, guarding_tests, guards_around
@@ -10,12 +10,13 @@ from loopir.analysis.dependence.access import is_affine_visible
 from loopir.arith.poly import Poly, coefficient, const_of, constant_poly, poly_add, poly_scale, to_index
 from loopir.arith.simplify import EMPTY, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Cmp, Func, Index, Int, Loop, Reduce, Var
+from loopir.ir.grammar import Body, Cmp, Func, If, Index, Int, Load, Loop, Reduce, Var
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import bodies, free_vars, replace_loop, statements
+from loopir.ir.traverse.walk import bodies, free_vars, leaf_paths, nodes, replace_loop, statements
 from loopir.schedule.core.facts import Facts
-from loopir.schedule.core.find import find_serial
-from loopir.schedule.legality.effects import require_stable_extent
+from loopir.schedule.core.find import find_serial, join_names
+from loopir.schedule.legality.asked_memory import outside_elements, unwritten_memory
+from loopir.schedule.legality.effects import reads, require_stable_extent, writes
 from loopir.schedule.legality.loop_kinds import require_outside_lanes, require_still_together
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.split_range import loop_part
@@ -91,6 +92,7 @@ def trim(func: Func, loop: str) -> Func:
     low = reduce(facts.greater, lows, Int(0))
     high = reduce(facts.less, highs, target.extent)
     begins = True if not lows else False if not highs else None
+    _require_bounds_there(func, target, (low, high))
     part = loop_part(target, low, facts.tidy(high - low), target.var, facts.place, goes_on=False, begins=begins)
     new = replace_loop(func, target.var, lambda _: part)
     require_still_together(func, new, target)
@@ -104,6 +106,19 @@ def _require_starts_inside(func: Func, loop: Loop) -> None:
         if isinstance(s, Reduce) and s.init is not None and loop.var not in s.over and not {*s.over} <= inner:
             reason = f"{s.label} is initialized outside of {loop.var!r}, for iterations that would be skipped, too"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({s.label!r}) first")
+
+
+def _require_bounds_there(func: Func, loop: Loop, ends: Sequence[Index]) -> None:
+    """Refuse if the new bounds ask memory, for the lengths of loops inside, that the loop writes, or that nothing may
+    have written, or that lies outside, where no iteration of these asked it."""
+    known = {n for n in nodes(loop.extent) if isinstance(n, Load)}
+    asked = [n for end in ends for n in nodes(end) if isinstance(n, Load) and n not in known]
+    left = (loop, *(s for s in statements(loop.body) if isinstance(s, Loop | If)))
+    first = next((p.stmt.label for p in leaf_paths((loop,))), "")
+    told = reads(asked)
+    if told & writes((loop,)) or unwritten_memory(func, first, asked, left) or outside_elements(func, asked, left):
+        reason = f"the bounds of {loop.var!r} would be read from {join_names(sorted(told))} where it is not now"
+        raise ScheduleError(reason, loop=loop.var, suggestion="inner loops whose lengths are not read from memory")
 
 
 _End = tuple[Cmp, bool, bool, Index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dataflow.reaching_writes import is_written_before
@@ -31,6 +31,7 @@ from loopir.ir.traverse.labels import labels_of
 from loopir.ir.traverse.reduction_init import Elements, reduction_start_loop
 from loopir.ir.traverse.walk import (
     children,
+    free_vars,
     fresh_name,
     leaf_paths,
     loaded_buffers,
@@ -42,7 +43,8 @@ from loopir.ir.traverse.walk import (
     substitute,
     taken_names,
 )
-from loopir.schedule.core.find import find_stage
+from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.legality.asked_memory import unwritten_memory
 from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.legality.widening import may_touch_more, require_apart_at_once, require_inside_shapes
@@ -253,6 +255,20 @@ def _require_no_wider(site: CacheSite, new: Func, copies: Sequence[Body]) -> Non
         raise ScheduleError(reason, suggestion=_FURTHER)
 
 
+def _require_elements_told(site: CacheSite, given: Iterable[Node]) -> None:
+    """Refuse if memory that tells which elements are copied may not be written where nothing is folded, as the copies
+    do without the loops, and the conditions on these, that the stage folds over."""
+    s, inside = site.place.stmt, site.place.around[len(site.around) :]
+    over = {*s.over} if isinstance(s, Reduce) else set[str]()
+    left = [
+        x for x in inside
+        if (isinstance(x, Loop) and x.var in over) or (isinstance(x, If) and not over.isdisjoint(free_vars(x.cond)))
+    ]  # fmt: skip
+    if asked := unwritten_memory(site.func, s.label, given, left):
+        reason = f"which elements are copied is read from {join_names(asked)}, also where {s.label} never folds"
+        raise ScheduleError(reason, suggestion="a loop further in, or loops that surely run")
+
+
 def _overwritten(site: CacheSite, new: Func, label: str) -> Clash | None:
     """Two writes of one element of what `label` writes, one of them by another statement of its nest in `new`."""
     others = {p.stmt.label for p in leaf_paths(site.nests)} - {label}
@@ -322,6 +338,7 @@ def _copies(site: CacheSite, caches: Sequence[CachedBox], *, out: bool) -> Body:
     given: list[Node] = [*s.at]
     given += (x.extent if isinstance(x, Loop) else x for x in nest.shells)
     require_unwritten(site, given, f"which elements {s.label} writes")
+    _require_elements_told(site, given)
     labels = labels_of(site.func) - ({s.label} if out else set())
     body: Body = ()
     for n, c in enumerate(caches):

@@ -12,7 +12,7 @@ from loopir.analysis.dataflow.idle_iterations import always_folds
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Pair, concurrent_conflict
-from loopir.analysis.regions.bounds import instance_of
+from loopir.analysis.regions.bounds import find_out_of_bounds, instance_of
 from loopir.arith.poly import poly_add, to_index
 from loopir.arith.sample_points import refuted_by_sample
 from loopir.arith.simplify import EMPTY, Context, poly, simplify_cond
@@ -154,6 +154,7 @@ def pad(func: Func, stage: str, *loops: str, value: float | int = 0.0) -> Func:
         return simplify_func(new)
     there = _known_at(new, place.stmt)
     _require_harmless(new, place, there, copies, dropped)
+    _require_controls_there(new, place, dropped)
     over = set(place.stmt.over) if isinstance(place.stmt, Reduce) else set[str]()
     free = [c for c in dropped if not free_vars(c) & over]
     if free and not _guarded_alike(func, place, free, there.here):
@@ -369,6 +370,29 @@ def _require_inside(stmt: Store | Reduce, there: Known) -> None:
                 raise ScheduleError(what, suggestion="cache_read of what it reads and cache_write of what it writes")
 
 
+def _require_controls_there(new: Func, place: StmtPath, dropped: Sequence[Cond]) -> None:
+    """Refuse if lengths and conditions that stay, under guards that `new` has no more, may ask memory that nothing has
+    written, or leave it, where these did not hold."""
+    first = next(n for n, s in enumerate(place.around) if isinstance(s, If) and {*conjuncts(s.cond)} & {*dropped})
+    label, names = place.stmt.label, _asked_around(place.around[first:])
+    given = {a.buffer.name for a in new.args if a.access != "out"}
+    if empty := [b for b in sorted(names - given) if not _is_filled(new, place.stmt, b)]:
+        what = f"ask {join_names(empty)}, which need not be written there, whether it runs"
+    elif names and (found := find_out_of_bounds(new, label)) is not None and found.buffer in names:
+        what = f"ask whether it runs outside of {found.buffer}: {found}"
+    else:
+        return
+    raise ScheduleError(
+        f"{label}, without its guards, would {what}", suggestion="keep the guards, or compute before what decides"
+    )
+
+
+def _asked_around(around: Iterable[Stmt]) -> set[str]:
+    """The buffers that lengths and conditions read."""
+    controls = (s.extent if isinstance(s, Loop) else s.cond for s in around if isinstance(s, Loop | If))
+    return set[str]().union(*map(loaded_buffers, controls))
+
+
 def _require_apart(new: Func, place: StmtPath) -> None:
     """Refuse if the stage, without its guards, may read what iterations that run at once with its own write.
 
@@ -379,9 +403,8 @@ def _require_apart(new: Func, place: StmtPath) -> None:
     require_lanes_apart(new, [x.var for x in place.loops if x.var in over], "without the guards")
     for n, x in enumerate(place.around):
         if isinstance(x, Loop) and x.kind not in (*IN_ORDER, "vectorize"):
-            shared = {b.name for b in _sources(stmt)} - {
-                a.buffer.name for a in place.around[n:] if isinstance(a, Alloc)
-            }
+            own = {a.buffer.name for a in place.around[n:] if isinstance(a, Alloc)}
+            shared = ({b.name for b in _sources(stmt)} | _asked_around(place.around[n + 1 :])) - own
             other = _writes_at_once(
                 new, stmt.label, x, [s.var for s in place.around[:n] if isinstance(s, Loop)], shared
             )
