@@ -4,6 +4,11 @@
                     at={"A": lp.Pointer((0,), run=4), "B": lp.Pointer((0,), run=4)})
     def dp4a(A: "int8[4]", B: "int8[4]", C: "inout int32[1]"): ...
 
+On a CPU the spelling is an LLVM intrinsic, or a text in LLVM's language:
+
+    @lp.instruction(llvm="llvm.x86.avx512.vpdpbusd.512(C, A, B)", needs="avx512vnni")
+    def vpdpbusd(A: "uint8[16, 4]", B: "int8[16, 4]", C: "inout int32[16]"): ...
+
 Nothing in the compiler knows an instruction by name: `tensorize` matches a nest against the meaning, and registers and
 addresses follow from the operands of the match.
 """
@@ -11,7 +16,7 @@ addresses follow from the operands of the match.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,7 @@ import numpy as np
 from loopir.errors import VerifyError
 from loopir.interp.perform import operand_elements
 from loopir.ir.grammar import Buffer, Fragment, Func, Index, IndexLike, Int, Load, Loop, Reduce, Store, Var, index
+from loopir.ir.instr.llvm_text import is_llvm_text, llvm_text_fault
 from loopir.ir.instr.match_nest import perfect_nest
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.ops import (
@@ -69,11 +75,13 @@ def instruction(
     boxed: tuple[str, str] | None = None,
     arch: str = "",
     cuda_blocks: str = "",
+    needs: str | tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any] | str], Instruction]:
     """Make an Instruction of a nest of constant loops around one statement, given as a function or as text.
 
     `Instruction` documents the arguments. Raises VerifyError for a nest that cannot be a meaning: each operand has to
-    be indexed by loops of its own, one for each dimension, over all of it.
+    be indexed by loops of its own, one for each dimension, over all of it; and for an LLVM text that cannot be its
+    spelling. `loopir.testing.check_instruction` tries the spelling against the meaning.
     """
 
     def make(program: Callable[..., Any] | str) -> Instruction:
@@ -84,16 +92,41 @@ def instruction(
             shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
             if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
                 raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
+        if is_llvm_text(llvm):
+            _require_text(func, llvm, level)
+            pointers = _whole_operands(func) | pointers
         about = doc or (program.__doc__ or "" if callable(program) else "")
-        made = Instruction(
+        given = (
             func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed,
-            arch, llvm, cuda_blocks,
+            arch, llvm, cuda_blocks, (needs,) if isinstance(needs, str) else tuple(needs),
         )  # fmt: skip
+        known = INSTRUCTIONS.get(func.name)
+        if known is not None and given == tuple(getattr(known, f.name) for f in fields(known)):
+            return known  # a cell of a notebook is run again
+        made = Instruction(*given)
         if cuda or llvm:
             _require_reach(made)
         return made
 
     return make
+
+
+def _require_text(func: Func, text: str, level: IssueScope) -> None:
+    """Refuse an LLVM text that is no spelling of `func`."""
+    if level != "thread":
+        raise VerifyError(f"{func.name}: on a CPU a thread issues it, and no {level}; leave level= out")
+    if (fault := llvm_text_fault(text, func)) is not None:
+        raise VerifyError(f"{func.name}: {fault}")
+
+
+def _whole_operands(func: Func) -> dict[str, OperandAddress]:
+    """The addresses of operands for an LLVM text, which loads a row, or rows equally far from each other."""
+    shapes = {a.buffer.name: tuple(evaluate(d, {}) for d in a.buffer.shape) for a in func.args}
+    return {
+        name: OperandAddress((Int(0),) * len(shape), shape[-1], rows=len(shape) > 1, aligned=False)
+        for name, shape in shapes.items()
+        if shape
+    }
 
 
 def _require_reach(fn: Instruction) -> None:
@@ -105,8 +138,9 @@ def _require_reach(fn: Instruction) -> None:
         found = {element for lane in lanes for element, _ in operand_elements(fn, a, lane)}
         if found != set(np.ndindex(*(evaluate(d, {}) for d in a.buffer.shape))):
             del INSTRUCTIONS[fn.name]
+            spelt = f"; llvm={fn.llvm!r} is neither a call of an intrinsic nor a function's body" if fn.llvm else ""
             raise VerifyError(
-                f"{fn.name}: the addresses of {a.buffer.name} do not tell where all of it is; see Pointer"
+                f"{fn.name}: the addresses of {a.buffer.name} do not tell where all of it is; see Pointer{spelt}"
             )
 
 

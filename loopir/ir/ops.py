@@ -110,12 +110,14 @@ class OperandAddress:
     """The address that an instruction takes for an operand: that of element `at`, which may depend on the `lane`.
 
     From there `run` elements are contiguous, aligned to their size together: in row-major order or, by their `number`,
-    in `order`. With `rows` they are one row of a matrix, whose row stride is the buffer's and is passed along."""
+    in `order`. With `rows` they are one row of a matrix, whose row stride is the buffer's and is passed along. Where
+    not `aligned`, the run may start at any element."""
 
     at: tuple[Index, ...]
     run: int = 1
     order: tuple[Index, ...] = ()
     rows: bool = False
+    aligned: bool = True
 
 
 Major = Literal["k", "mn"]
@@ -135,9 +137,14 @@ class Instruction:
     two in `boxed`, the first is a box of a global array, passed as a tensor map `{A}` with its corner `{A_at}`, the
     second is the box in shared memory; `{ring}` is the mbarrier that counts the bytes. An `asynchronous` instruction is
     complete when its thread has waited for it; lowering inserts the wait.
-    `arch` is the least architecture that has it or, with a letter, the only one. `llvm` is its name in
-    `loopir.codegen.llvm.issue`. `cuda_blocks` is its spelling for multicast to the blocks of a cluster in `{mask}`. On
-    a target without a spelling the loops of the meaning run. `loopir.interp.instruction` makes one from a function.
+    `arch` is the least architecture that has it or, with a letter, the only one.
+    `llvm` is its spelling on a CPU: an intrinsic with its arguments, `"llvm.fma.v8f32(A, B, C)"`, which are operands or
+    typed constants (`i32 4`); or the body of an LLVM function, in which `%A` is the value of operand A and which
+    returns the new value of the operand that is written; or a word of `loopir.codegen.llvm.issue`. The value of an
+    operand is the vector of its elements, row after row, or a number for an operand without dimensions; bool is i8.
+    `needs` are the features of `lp.cpu_features()` that a CPU has to have for it.
+    `cuda_blocks` is its spelling for multicast to the blocks of a cluster in `{mask}`. On a target without a spelling
+    the loops of the meaning run. `loopir.interp.instruction` makes one from a function.
     """
 
     name: str
@@ -153,10 +160,11 @@ class Instruction:
     arch: str = ""
     llvm: str = ""
     cuda_blocks: str = ""
+    needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.name in INSTRUCTIONS or self.name in REGISTRY:
-            raise ValueError(f"the instruction {self.name!r} is declared twice")
+            raise ValueError(f"the instruction {self.name!r} is declared twice; give the other one another name")
         INSTRUCTIONS[self.name] = self
 
     def __repr__(self) -> str:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import ctypes
 import platform
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +47,7 @@ def _initialise() -> None:
     if not _ready:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # an instruction's own text may be one of assembly
         if platform.machine().lower() in ("x86_64", "amd64"):
             llvm.set_option("loopir", SELECTS)
         _ready = True
@@ -193,9 +197,24 @@ def _require_tiles() -> None:
         raise TargetError("the system does not let this process use tiles (amx-tile); build another schedule")
 
 
+_OWN = re.compile(r"(?m)^; instruction (\w+)(?: needs (.*))?$")
+"""How `loopir.codegen.llvm.instruction_text` heads the function of an instruction that is spelt in LLVM's language."""
+
+
 def _require_features(source: str) -> None:
     """TargetError for an instruction that this CPU has not, on which LLVM would end the process."""
     has = cpu_features()
+    for name, needs in _OWN.findall(source):
+        lacks = [x for x in needs.split() if x not in has]
+        known = llvm.get_host_cpu_features()
+        if odd := next((x for x in lacks if x not in known), None):
+            near = get_close_matches(odd, known, n=3)
+            raise TargetError(
+                f"the instruction {name} needs {odd!r}, which is no feature of a CPU that LLVM knows"
+                + (f"; did you mean {' or '.join(near)}?" if near else "; lp.cpu_features() has those of this one")
+            )
+        if lacks:
+            raise TargetError(f"the instruction {name} needs {lacks[0]}, which this CPU ({cpu()}) has not")
     for asked in sorted(set(_X86_INTRINSIC.findall(source))):
         needed = next(ways for called, *ways in _NEEDED if called.match(asked))
         lacks = [next((x for x in way if x not in has), None) for way in needed]
@@ -228,9 +247,11 @@ def _compiled_entry(entry: str, source: str, machine: Any, left: bool) -> bytes:
     return kept
 
 
-def _compiled(source: str, machine: Any, left: bool) -> bytes:
+def _compiled(source: str, machine: Any, left: bool, *, tried: bool = False) -> bytes:
     """The IR after optimisation, its length in bytes before it, and the object code after it."""
     _require_features(source)
+    if (own := _OWN.findall(source)) and not tried:
+        _try_apart(source, left, [name for name, _ in own])
     try:
         module = llvm.parse_assembly(source)
         module.triple = llvm.get_process_triple()
@@ -243,7 +264,7 @@ def _compiled(source: str, machine: Any, left: bool) -> bytes:
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager() if left else llvm.create_new_module_pass_manager()
-    for name in () if left else TILE_PASSES:
+    for name in () if left else (*(("always_inliner",) if _OWN.search(source) else ()), *TILE_PASSES):
         getattr(passes, f"add_{name}_pass")()
     try:
         passes.run(module, builder)
@@ -255,6 +276,35 @@ def _compiled(source: str, machine: Any, left: bool) -> bytes:
         module = llvm.parse_assembly(told)
     text = told.encode()
     return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
+
+
+_TRIAL = "import sys; sys.path[:] = sys.argv[2:]; from loopir.runtime import llvm_jit; llvm_jit.trial(sys.argv[1])"
+"""What a process is started with that compiles a text of somebody else's."""
+
+
+def trial(left: str) -> None:
+    """Compile the IR on standard input; if LLVM does not end this process, it does not end one that does it again."""
+    _initialise()
+    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, jit=True)
+    try:
+        _compiled(sys.stdin.read(), machine, left == "left", tried=True)
+    except CompileError as error:
+        sys.exit(error.log)
+
+
+def _try_apart(source: str, left: bool, names: list[str]) -> None:
+    """CompileError if LLVM cannot compile the texts of the instructions `names`, for which it may end its process."""
+    if not sys.executable:
+        return
+    command = [sys.executable, "-c", _TRIAL, "left" if left else "", *sys.path]
+    run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    if run.returncode:
+        told = run.stderr.strip().splitlines() or [f"its process ended with {run.returncode}"]
+        first = next((x for x in told if "error: " in x), told[0])
+        raise CompileError(
+            f"LLVM cannot compile the text of {' or '.join(names)}: {first}", source=source, log="\n".join(told)
+        )
 
 
 def _dispose(passes: Any) -> None:

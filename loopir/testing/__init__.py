@@ -3,6 +3,7 @@
     from loopir.testing import check
 
     check(my_primitive)      # 200 random programs, every oracle; raises with the smallest program that it breaks
+    check_instruction(mine)  # the spelling of an instruction on this CPU, against the nest that it means
 
 `exprs`, `funcs`, `forms`, `guarded`, `shapes`, `schedules`, `steps`, `arrays_for`, `sizes`, `arguments` are
 Hypothesis strategies; `ORACLES` are the oracles by themselves; `memory_report` counts what a GPU's memory would do,
@@ -26,6 +27,7 @@ from loopir.testing.generate.strategies import (
 )
 from loopir.testing.generate.tensors import Expr as Expr, exprs as exprs
 from loopir.testing.generate.tiny import tiny as tiny
+from loopir.testing.instructions import check_instruction as check_instruction
 from loopir.testing.oracles.bank_conflicts import bank_conflicts as bank_conflicts
 from loopir.testing.oracles.equivalence import assert_equivalent as assert_equivalent
 from loopir.testing.oracles.gpu_memory import MemoryReport as MemoryReport, memory_report as memory_report

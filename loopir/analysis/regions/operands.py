@@ -166,6 +166,8 @@ def _not_a_run(fn: Instruction, name: str, operand: Operand, known: Context) -> 
     if pointer.rows:
         apart = _row_pitch(meant, operand, known)
         return "its rows are not known to lie equally far from each other" if apart is None else None
+    if not pointer.aligned and not isinstance(b.layout, Mapped):
+        return None if strides_of(b)[d] == Int(1) else f"its elements along dimension {d} do not follow one another"
     rows = elements_per_run(tuple(x.value for x in meant.shape if isinstance(x, Int)), run)
     if max(rows[:-1], default=1) > 1:
         return _not_rows(operand, rows, pointer, known)

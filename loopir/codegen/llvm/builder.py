@@ -183,7 +183,10 @@ class Builder:
 
     def joined(self, x: Operand, y: Operand) -> Operand:
         """The lanes of one vector, and then those of another."""
-        return self._both(x, y, range(2 * x.type.count))
+        count, other = x.type.count, y.type.count
+        if other < count:
+            y = self.shuffled(y, [min(n, other - 1) for n in range(count)])
+        return self._both(x, y, range(count + other))
 
     def _both(self, x: Operand, y: Operand, lanes: Sequence[int]) -> Operand:
         which = listed(vector(I32, len(lanes)), lanes)

@@ -244,6 +244,10 @@ class Module:
             self.callees[label] = Callee(result, f"@{label}"), f"declare {result.text} @{label}({given})"
         return self.callees[label][0]
 
+    def defined(self, label: str, result: Type, text: str) -> Callee:
+        """A function that is given as its text."""
+        return self.callees.setdefault(label, (Callee(result, f"@{label}"), text))[0]
+
     def data(self, label: str, content: bytes, align: int) -> Operand:
         """Where these bytes lie, which all of the module share."""
         text = "".join(f"\\{n:02X}" for n in content)
@@ -265,7 +269,9 @@ class Module:
 
     def written(self, left: bool) -> tuple[str, tuple[str | None, ...]]:
         """The text, and the loop that each line came from; is LLVM `left` to make loops faster?"""
-        pairs: list[tuple[str, str | None]] = [(text, None) for _, text in self.callees.values()]
+        pairs: list[tuple[str, str | None]] = [
+            (line, None) for _, text in self.callees.values() for line in text.splitlines()
+        ]
         if not left:
             pairs.append((f"declare ptr @{HIDE}(ptr)", None))
         for fn in self.functions:

@@ -1,4 +1,4 @@
-"""Emit CPU instructions in LLVM IR, by the word in the `llvm` field of an instruction's record; and prefetches."""
+"""Emit CPU instructions in LLVM IR, by the word or the text in the `llvm` field of their records; and prefetches."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from math import prod
 
 from loopir.codegen.llvm import amx_tiles, ops
+from loopir.codegen.llvm.instruction_text import issue_text
 from loopir.codegen.llvm.ir_text import BFLOAT, FLOAT, I16, I32, I64, POINTER, VOID, constant, like, vector, word
 from loopir.codegen.llvm.values import Values
 from loopir.errors import LowerError
 from loopir.ir.grammar import InstrCall, Int, Load
+from loopir.ir.instr.llvm_text import is_llvm_text
 
 LINE = 16
 """What the address of a store past the caches is a multiple of; LLVM makes wider ones of as many as they need."""
@@ -17,9 +19,12 @@ LINE = 16
 
 def issue(s: InstrCall, values: Values) -> None:
     """Emit `s` at the builder's position."""
-    spell = SPELLINGS.get(s.fn.llvm)
+    spell = issue_text if is_llvm_text(s.fn.llvm) else SPELLINGS.get(s.fn.llvm)
     if spell is None:
-        raise LowerError(f"{s.fn.name} has no spelling on the CPU")
+        raise LowerError(
+            f"{s.fn.name} is spelt llvm={s.fn.llvm!r}, which is no word of loopir's; write an intrinsic with its "
+            "arguments, as llvm.fma.v8f32(A, B, C), or the body of an LLVM function"
+        )
     spell(s, values)
     values.written()
 

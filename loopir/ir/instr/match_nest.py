@@ -9,7 +9,7 @@ that each of its dimensions runs along. Elements of an operand are contiguous; a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from itertools import permutations
 
@@ -27,12 +27,14 @@ from loopir.ir.grammar import (
     Func,
     If,
     Index,
+    IndexToValue,
     InstrRegion,
     Int,
     Layout,
     Load,
     Loop,
     Mul,
+    Node,
     Op,
     Reduce,
     Select,
@@ -290,8 +292,23 @@ class _Attempt:
             return self.value(m.value, v.value, bound)
         if isinstance(m, Const) and m == v:
             return iter((bound,))
+        if isinstance(m, Select | IndexToValue) and type(m) is type(v):
+            return self.parts(m, v, bound)
         kind = "another value" if isinstance(v, Select) else f"{_describe_value(v)}"
         return self.no(bound, f"it takes {_describe_value(m)} where there is {kind}")
+
+    def parts(self, m: object, v: object, bound: Bound) -> Iterator[Bound]:
+        """The ways to bind operands so that two trees of conditions, indices and values are the same, part by part."""
+        if isinstance(m, Load | Op | Cast | Const) and isinstance(v, Value):
+            return self.value(m, v, bound)
+        if isinstance(m, Var) and isinstance(v, Var):
+            return iter((bound,)) if self.loops.get(m.name) == v.name else self.no(bound, _differing(m, v))
+        if isinstance(m, Node) and type(m) is type(v):
+            found = [bound]
+            for f in fields(m):
+                found = [n for b in found for n in self.parts(getattr(m, f.name), getattr(v, f.name), b)]
+            return iter(found)
+        return iter((bound,)) if m == v else self.no(bound, _differing(m, v))
 
     def op(self, m: Op, v: Op, bound: Bound) -> Iterator[Bound]:
         yield from self.several(tuple(zip(m.args, v.args, strict=True)), iter((bound,)))
@@ -335,6 +352,11 @@ class _Attempt:
 
 def _names(loops: object) -> str:
     return ", ".join(sorted(loops)) or "no loop"  # type: ignore[call-overload]
+
+
+def _differing(m: object, v: object) -> str:
+    one, other = (text(x) if isinstance(x, Index | Cond | Value) else str(x) for x in (m, v))
+    return f"it takes {one} where there is {other}"
 
 
 def _is_zero(v: Value) -> bool:
