@@ -37,7 +37,7 @@ from loopir.testing.oracles.rounding import NoBound, error_bounds
 Array = np.ndarray[Any, Any]
 ROWS, ROW = 3, 1
 """Each operand is one of so many rows of an array, so that what is written beside it shows."""
-SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, "tiny", "smallest_subnormal")
+SPECIAL: tuple[float | str, ...] = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, "tiny", "smallest_subnormal")
 """Floats in some examples: those of the type with no full precision, too."""
 
 
@@ -130,7 +130,7 @@ def _drawn(rng: np.random.Generator, b: Buffer, *, special: bool) -> Array:
 
 
 def _special(t: DType, v: float | str) -> float:
-    return v if isinstance(v, float) else float(getattr(ml_dtypes.finfo(t.numpy), v))
+    return float(getattr(ml_dtypes.finfo(t.numpy), v) if isinstance(v, str) else v)
 
 
 # ---------------------------------------------------------------- the program

@@ -305,7 +305,7 @@ class _Attempt:
             return iter((bound,)) if self.loops.get(m.name) == v.name else self.no(bound, _differing(m, v))
         if isinstance(m, Node) and type(m) is type(v):
             found = [bound]
-            for f in fields(m):
+            for f in fields(m):  # pyright: ignore[reportArgumentType]
                 found = [n for b in found for n in self.parts(getattr(m, f.name), getattr(v, f.name), b)]
             return iter(found)
         return iter((bound,)) if m == v else self.no(bound, _differing(m, v))
