@@ -8,6 +8,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Arg, Reduce
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.walk import leaf_paths_of
+from loopir.schedule import Schedule
 from loopir.schedule.primitives.reduction.privatize_reduction import privatize_reduction
 
 FOLDS = ("{h} += {v}", "{h} = max({v})", "{h} = min({v})", "{h} = prod({v})")
@@ -32,6 +33,42 @@ def test_folds_into_a_copy_are_the_same(source: str, at: str, seed: int) -> None
     after = privatize_reduction(before, "h", at, "global")
     for n in (0, 1, 3):
         assert_same(before, after, {"n": n}, seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(scatters(), st.sampled_from("ijk"), st.booleans(), st.integers(0, 9))
+def test_folds_into_partial_results_and_after_a_fill_are_the_same(
+    source: str, at: str, filled: bool, seed: int
+) -> None:
+    """By rfactor, whose loop then is independent; into an array of the caller, or one that a nest before has filled."""
+    if filled:
+        head, rest = source.split("\n", 1)
+        fill = '    for p in range(3):\n        for q in range(2):\n            h[p, q]: "fill" = 5\n'
+        source = f"{head.replace('inout', 'out')}\n{fill}{rest}"
+    before = parse(source)
+    private = privatize_reduction(before, "h", at, "global")
+    for n in (0, 1, 3):
+        assert_same(before, private, {"n": n}, seed)
+    s = Schedule(before)
+    if "x[i, j] % 3" in source:
+        parts = s.rfactor("h", at)
+        for n in (0, 1, 3):
+            assert_same(before, parts.func, {"n": n}, seed)
+        assert parts.why("parallel", at) is None
+
+
+def test_a_result_may_be_written_whole_by_split_loops() -> None:
+    f = parse('def f(x: "uint8[8]", h: "out int32[4]"):\n    for p in range(4):\n        h[p]: "fill" = 0\n'
+              "    for i in range(8):\n        if x[i] < 4:\n            h[x[i]] += 1\n")  # fmt: skip
+    after = Schedule(f).split("p", 3).privatize_reduction("h", "i", "global")
+    assert_same(f, after.func, {})
+
+
+def test_a_result_that_is_not_whole_is_refused() -> None:
+    head = 'def f(x: "uint8[8]", h: "out int32[4]"):\n    for p in range(3):\n        h[p]: "fill" = 0\n'
+    f = parse(head + "    for i in range(8):\n        if x[i] < 3:\n            h[x[i]] += 1\n")
+    with pytest.raises(ScheduleError, match="h is no array that the caller gives, nor seen to be written whole before"):
+        privatize_reduction(f, "h", "i")
 
 
 def test_folds_stay_atomic_in_the_result_alone() -> None:

@@ -19,7 +19,7 @@ from loopir.arith.poly import constant_poly, poly_add
 from loopir.arith.simplify import Context, nonnegative, poly, simplify_cond
 from loopir.errors import Undecided
 from loopir.ir.grammar import TRUE, Buffer, Func, If, Index, Int, Reduce, Var
-from loopir.ir.traverse.walk import StmtPath, nests_declaring, substitute, top_level_nests
+from loopir.ir.traverse.walk import StmtPath, nests_declaring, nests_touching, substitute, top_level_nests
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,19 @@ def is_filled_by_earlier_nest(func: Func, label: str, name: str) -> bool:
         if any(fills(p, b) for p in t.places for b in p.stmt.buffers if b.name == name):
             return True
     return False
+
+
+def is_written_whole_before(func: Func, label: str, b: Buffer) -> bool:
+    """Whether the nests before that of statement `label` are seen to write all elements of `b` together."""
+    if is_filled_by_earlier_nest(func, label, b.name):
+        return True
+    earlier: set[str] = set()
+    for t in top_level_nests(func):
+        here = {p.stmt.label for p in t.places}
+        if label in here:
+            break
+        earlier |= here
+    return is_written_whole(func, b, [s for s in statements_in(func, nests_touching(b.name)) if s.label in earlier])
 
 
 def is_written_whole(func: Func, b: Buffer, statements: Sequence[Statement]) -> bool:

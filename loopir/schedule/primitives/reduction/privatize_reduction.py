@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from loopir.analysis.dataflow.coverage import is_written_whole_before
 from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Clash, Order, Pair, before, conflicts, instance_times
 from loopir.errors import ScheduleError
@@ -33,8 +34,9 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
     The buffer is as large as the result, and starts from the monoid's identity, so that memory may choose the element:
     a block of a histogram then has counts of its own. Legal for every monoid, as these are associative and commutative;
     floats are rounded in another order. In an iteration of `at` nothing may touch an element after `stage` has folded
-    into it, but for folds by the same monoid. Folds that were atomic stay so in
-    the result; in the buffer, `stage_scope`, they are plain until `atomic` makes them so, too. `name` is the buffer's.
+    into it, but for folds by the same monoid. The result is an array that the caller gives, or one that an earlier
+    nest has written whole. Folds that were atomic stay so in the result; in the buffer, `stage_scope`, they are plain
+    until `atomic` makes them so, too. `name` is the buffer's.
 
     before:
         def histogram(n: "size", ix: "int32[n * 64]", H: "inout int32[16]"):
@@ -114,7 +116,7 @@ def privatize_reduction(func: Func, stage: str, at: str, scope: str = "local", *
 
 
 def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
-    """What `reduce` folds into, an array that the caller gives; refuse anything else."""
+    """What `reduce` folds into, an array that the caller gives or a nest before has written; refuse anything else."""
     if not any(s is reduce for s in statements(loop.body)):
         raise ScheduleError(
             f"{reduce.label} does not stand in {loop.var!r}", loop=loop.var, suggestion="a loop around the stage"
@@ -128,10 +130,12 @@ def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
             f"{reduce.label} starts from what it is given in the nest", suggestion=f"rfactor({reduce.label!r}, ...)"
         )
     b = next(iter(reduce.buffers))
-    if not any(isinstance(p, Arg) and p.buffer == b and p.access == "inout" for p in func.params):
+    given = any(isinstance(p, Arg) and p.buffer == b and p.access == "inout" for p in func.params)
+    if not given and not is_written_whole_before(func, reduce.label, b):
         raise ScheduleError(
-            f"{b.name} is no array that the caller gives, and elements that nothing has written would be read",
-            suggestion="a fold into an inout argument",
+            f"{b.name} is no array that the caller gives, nor seen to be written whole before {reduce.label}, and "
+            "elements that nothing has written would be read",
+            suggestion="a fold into an inout argument, or one after a nest that writes each element",
         )
     return b
 

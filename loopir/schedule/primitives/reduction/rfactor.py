@@ -10,7 +10,16 @@ from loopir.arith.upper_bound import max_trip_count
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import BLOCK_AXES, Alloc, Body, Buffer, Cond, Func, Index, Load, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import free_vars, fresh_name, leaf_paths_of, replace, replace_stmt, rewrite, taken_names
+from loopir.ir.traverse.walk import (
+    free_vars,
+    fresh_name,
+    leaf_paths_of,
+    nodes,
+    replace,
+    replace_stmt,
+    rewrite,
+    taken_names,
+)
 from loopir.schedule.core.find import find_serial, join_names
 from loopir.schedule.legality.reductions import (
     Fold,
@@ -24,6 +33,8 @@ from loopir.schedule.legality.reductions import (
     with_new_loops,
 )
 from loopir.schedule.legality.widening import require_apart_at_once
+from loopir.schedule.primitives.loops.distribute import distribute
+from loopir.schedule.primitives.reduction.privatize_reduction import privatize_reduction
 from loopir.schedule.schedule import primitive
 
 
@@ -34,6 +45,9 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     The partial results are the stage `stage_rf`; `stage` folds them in a nest that follows, over a copy of `loop`.
     It is legal for every monoid, as these are associative and commutative; floats are rounded in another order. The
     iterations of `loop` then are independent: reorder it outwards, and parallel, bind or vectorize it.
+
+    Where memory chooses the element, as in a histogram, each iteration of `loop` folds into a whole result of its own,
+    as by `privatize_reduction` and `distribute`.
 
     before:
         def total(n: "size", A: "float32[n]", S: "out float32[1]"):
@@ -72,9 +86,29 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
     refuses: rfactor("S", "k")  # S at (i=0, k=0) writes S[0], which B at (i=0, k=0) reads later (at n=1)
     refuses: rfactor("S", "i")  # S does not reduce over 'i'; it does over k
     refuses: rfactor("B", "k")  # stage 'B' is no reduction
+
+    before:
+        def histogram(n: "size", ix: "int32[n * 64]", H: "inout int32[16]"):
+            for i in range(n):
+                for j in range(64):
+                    H[ix[i * 64 + j]] += 1
+    call:    rfactor("H", "i")
+    after:
+        def histogram(n: "size", ix: "int32[n * 64]", H: "inout int32[16]"):
+            with alloc("int32[n, 16]") as H_rf:
+                for i in range(n):
+                    for ax0 in range(16):
+                        H_rf[i, ax0]: "H_rf_init" = 0
+                    for j in range(64):
+                        H_rf[i, ix[i * 64 + j]] += 1
+                for i_1 in range(n):
+                    for ax0_1 in range(16):
+                        H[ax0_1] += H_rf[i_1, ax0_1]
     """
     fold = find_reduce(func, stage)
     target = find_serial(func, loop)
+    if target.var not in fold.over and any(isinstance(n, Load) for x in fold.reduce.at for n in nodes(x)):
+        return _scattered(func, fold, target)
     require_folded(fold, target)
     parts = _Parts.of(func, fold, target)
     require_delay(func, fold, parts.again, target.var, f"{fold.reduce.label} would be folded after its loops")
@@ -88,6 +122,13 @@ def rfactor(func: Func, stage: str, loop: str) -> Func:
         came = {label: Origin(label, {v: Var(x.var) for v, x in zip(again, made, strict=True)})}
         require_apart_at_once(func, new, label, came, f"{label} would be folded, where it is not now,")
     return new
+
+
+def _scattered(func: Func, fold: Fold, loop: Loop) -> Func:
+    """`func` with whole results of their own for the iterations of `loop`, and a nest that folds these afterwards."""
+    name = fresh_name(f"{fold.reduce.buffers[0].name}_rf", taken_names(func))
+    made = privatize_reduction(func, fold.reduce.label, loop.var, "global", name=name)
+    return distribute(made, loop.var, name)
 
 
 @dataclass(frozen=True, slots=True)
