@@ -35,7 +35,7 @@ from loopir.ir.traverse.walk import fresh_name, taken_names
 from loopir.testing.oracles.rounding import NoBound, error_bounds
 
 Array = np.ndarray[Any, Any]
-ROWS, ROW = 3, 1
+ROWS, TRIED_ROW = 3, 1
 """Each operand is one of so many rows of an array, so that what is written beside it shows."""
 SPECIAL: tuple[float | str, ...] = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, "tiny", "smallest_subnormal")
 """Floats in some examples: those of the type with no full precision, too."""
@@ -62,12 +62,12 @@ def check_instruction(instruction: Instruction | str, *, examples: int = 100, se
         arrays = {
             a.buffer.name: _drawn(rng, a.buffer, special=example % 2 == 1) for a in func.args if a.access != "out"
         }
-        wanted, got = _both(func, kernel, arrays)
+        wanted, got = _run_both(func, kernel, arrays)
         for name, one in wanted.items():
             _require_same(fn, func, name, one, got[name], arrays, ulps)
 
 
-def _both(func: Func, kernel: Any, arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def _run_both(func: Func, kernel: Any, arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """The arrays that are written, as the interpreter and as the kernel leave them."""
     with np.errstate(all="ignore"):
         wanted = dict(interpret(func, dict(arrays)))
@@ -90,9 +90,11 @@ def _require_same(
         return
     at = tuple(int(x) for x in np.argwhere(wrong)[0])
     where = f"{name}[{', '.join(map(str, at[1:]))}]"
-    beside = "" if at[0] == ROW else f", {ROW - at[0]} rows before the operand, which it should leave alone,"
+    beside = (
+        "" if at[0] == TRIED_ROW else f", {TRIED_ROW - at[0]} rows before the operand, which it should leave alone,"
+    )
     read = {a.buffer.name for a in fn.meaning.args if a.access != "out"}
-    operands = "\n".join(f"    {a} = {x[ROW].tolist()}" for a, x in arrays.items() if a in read)
+    operands = "\n".join(f"    {a} = {x[TRIED_ROW].tolist()}" for a, x in arrays.items() if a in read)
     raise AssertionError(
         f"{fn.name}: {where}{beside} is {other[at]}, and by its meaning {one[at]}; its operands were\n{operands}"
     )
@@ -151,12 +153,12 @@ def _program(fn: Instruction) -> Func:
 
     def visit(n: Node) -> Node:
         if isinstance(n, Load):
-            return Load(*_element(n.buffer.name, n.at, arrays, held))
+            return Load(*_operand_element(n.buffer.name, n.at, arrays, held))
         if isinstance(n, Store):
-            b, at = _element(n.buffer.name, n.at, arrays, held)
+            b, at = _operand_element(n.buffer.name, n.at, arrays, held)
             return replace(n, buffer=b, at=at)
         if isinstance(n, Reduce):
-            places = [_element(x.name, n.at, arrays, held) for x in n.buffers]
+            places = [_operand_element(x.name, n.at, arrays, held) for x in n.buffers]
             return replace(n, buffers=tuple(b for b, _ in places), at=places[0][1])
         return n
 
@@ -164,25 +166,27 @@ def _program(fn: Instruction) -> Func:
     for a in meaning.args:
         if (inner := held.get(a.buffer.name)) is not None:
             outer = arrays[a.buffer.name]
-            before = _copy(inner, outer, taken, into=True) if a.access != "out" else ()
-            after = _copy(inner, outer, taken, into=False) if a.access != "in" else ()
+            before = _copy_loops(inner, outer, taken, into=True) if a.access != "out" else ()
+            after = _copy_loops(inner, outer, taken, into=False) if a.access != "in" else ()
             body = (Alloc(inner, (*before, *body, *after)),)
     args = tuple(Arg(arrays[a.buffer.name], "in" if a.access == "in" else "inout") for a in meaning.args)
     return Func(f"check_{fn.name}", args, (), body)
 
 
-def _element(name: str, at: Any, arrays: Mapping[str, Buffer], held: Mapping[str, Buffer]) -> tuple[Buffer, Any]:
-    return (held[name], at) if name in held else (arrays[name], (Int(ROW), *at))
+def _operand_element(
+    name: str, at: Any, arrays: Mapping[str, Buffer], held: Mapping[str, Buffer]
+) -> tuple[Buffer, Any]:
+    return (held[name], at) if name in held else (arrays[name], (Int(TRIED_ROW), *at))
 
 
-def _copy(inner: Buffer, outer: Buffer, taken: set[str], *, into: bool) -> tuple[Stmt, ...]:
+def _copy_loops(inner: Buffer, outer: Buffer, taken: set[str], *, into: bool) -> tuple[Stmt, ...]:
     """Copy an operand into its memory, or back."""
     names: list[str] = []
     for _ in inner.shape:
         names.append(fresh_name("e", taken))
         taken.add(names[-1])
     at = tuple(Var(x) for x in names)
-    row = (Int(ROW), *at)
+    row = (Int(TRIED_ROW), *at)
     label = fresh_name(f"{inner.name}_{'in' if into else 'out'}", taken)
     taken.add(label)
     s: Stmt = Store(label, inner, at, Load(outer, row)) if into else Store(label, outer, row, Load(inner, at))

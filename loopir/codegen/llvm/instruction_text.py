@@ -25,7 +25,7 @@ def issue_text(s: InstrCall, values: Values) -> None:
     read = [_loaded(a, places[a.buffer.name], pitches, values) for a in read_operands(s.fn.meaning)]
     result = result_of(s.fn.meaning)
     new = values.b.call(_function(s.fn, values), read)
-    _store(result, places[result.buffer.name], pitches, new, values)
+    _store_result(result, places[result.buffer.name], pitches, new, values)
 
 
 def _function(fn: Instruction, values: Values) -> Callee:
@@ -38,12 +38,12 @@ def _function(fn: Instruction, values: Values) -> Callee:
     text = (
         f"; instruction {fn.name}{needs}\n"
         f"define internal {result.text} @{label}({head}) alwaysinline nounwind {{\n"
-        f"{_body(fn.llvm, given, result)}\n}}"
+        f"{_function_body(fn.llvm, given, result)}\n}}"
     )
     return values.b.module.defined(label, result, text)
 
 
-def _body(spelling: str, given: dict[str, Type], result: Type) -> str:
+def _function_body(spelling: str, given: dict[str, Type], result: Type) -> str:
     call = intrinsic_call(spelling)
     if call is None:
         return textwrap.indent(textwrap.dedent(spelling).strip("\n"), "  ")
@@ -85,7 +85,7 @@ def _loaded(a: Arg, at: Load, pitches: dict[str, int], values: Values) -> Operan
     return whole
 
 
-def _store(a: Arg, at: Load, pitches: dict[str, int], new: Operand, values: Values) -> None:
+def _store_result(a: Arg, at: Load, pitches: dict[str, int], new: Operand, values: Values) -> None:
     starts, length = _row_starts(a, at, pitches, values)
     for n, start in enumerate(starts):
         row = new if len(starts) == 1 else values.b.shuffled(new, range(n * length, (n + 1) * length))

@@ -16,7 +16,7 @@ from loopir.ir.grammar import Arg, Func, Reduce, Store
 from loopir.ir.instr.match_nest import perfect_nest
 
 _CALL = re.compile(r"\s*(llvm(?:\.\w+)+)\s*\(([^()]*)\)\s*")
-_TYPED = re.compile(r"(?:i\d+|half|bfloat|float|double|<\d+ x \w+>) [^\s,]+")
+_TYPED = re.compile(r"(?:i\d+|half|bfloat|float|double|<\d+ x \w+>) (?:[^\s,<]+|<[^<>]*>)")
 _RETURN = re.compile(r"(?m)^\s*ret\s")
 MAX_RANK = 2
 """Dimensions of an operand at most: a row, or rows of a matrix."""
