@@ -31,6 +31,7 @@ from ..common.normalize_nests import normalized
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
+from .chains_in_lanes import chains_in_lanes
 from .column_reduction import across, columns
 from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
@@ -127,12 +128,14 @@ def _several_on_threads(s: lp.Schedule) -> lp.Schedule:
 
 
 def _rows_in_lanes(s: lp.Schedule, lanes: int | None) -> tuple[lp.Schedule, set[str]]:
-    """`s` with its nests of several statements that shuffle rows of their own with a row in each lane, and the stages
-    that stand there then."""
+    """`s` with its nests that shuffle rows of their own, and those of chains, with a row or a chain in each lane, and
+    the stages that stand there then."""
     done = set[str]()
     for nest in lp.nests(s.func):
         if nest.stages[0] in s.stages:
             made = rows_in_lanes(s, nest.stages[0], lanes=lanes)
+            if made.func is s.func:
+                made = chains_in_lanes(s, nest.stages[0], lanes=lanes)
             if made.func is not s.func:
                 s, done = made, done | {*nest.stages} | ({*made.stages} - {*s.stages})
     return s, done
@@ -286,7 +289,7 @@ def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
     """All stages in one loop over rows of the last one, if they can be there; rows of it are on threads then."""
-    if len(s.stages) < 2:
+    if len(s.stages) < 2 or len(lp.nests(s.func)) < 2:
         return None
     last = s.stages[-1]
     loops = s.loops(last)

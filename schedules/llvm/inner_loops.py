@@ -26,7 +26,8 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     if not loops or any(s.loop(x).kind != "serial" for x in loops):
         return s
     width = lanes or lanes_of(s, stage)
-    column = column_of(s, stage)
+    s = s if runs_along(s, stage) else _column_innermost(s, stage)
+    loops, column = s.loops(stage), column_of(s, stage)
     if runs_along(s, stage):
         made = folded(s, stage, lanes=lanes, vectors=1 if extent(s, loops[-1]) is None else COLUMN_VECTORS)
     elif column is None:
@@ -34,7 +35,7 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
     elif over:
         made = column_sums(s, stage, column, width)
     else:
-        made = _vector_loop(s, column, width)
+        made = s if _reads_behind(s, stage, column, width) else _vector_loop(s, column, width)
     return _inner_on_threads(made, stage)
 
 
@@ -48,11 +49,40 @@ def carried_in_rows(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> 
 
 def column_of(s: lp.Schedule, stage: str) -> str | None:
     """The free loop of `stage` along which all that it touches lies, or stays, and with only folds inside it."""
-    touches, over = s.accesses(stage), s.reduced(stage)
-    column = next((x for x in reversed(s.loops(stage)) if x not in over), None)
-    if column is None or not all(t.contiguous(column) or (t.invariant(column) and not t.write) for t in touches):
-        return None
-    return column
+    column = next((x for x in reversed(s.loops(stage)) if x not in s.reduced(stage)), None)
+    return column if column is not None and _lies_along(s, stage, column) else None
+
+
+def _lies_along(s: lp.Schedule, stage: str, loop: str) -> bool:
+    """Whether all that `stage` and what stands beside it in `loop` touch lies along `loop`, or stays and is only
+    read."""
+    inside = (stage, *(x for x in s.stages if x != stage and loop in s.loops(x)))
+    return all(t.contiguous(loop) or (t.invariant(loop) and not t.write) for x in inside for t in s.accesses(x))
+
+
+def _column_innermost(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the loop of `stage` innermost along which all that it touches lies and whose iterations are
+    independent, where another one is, and it may be; `s` itself if there is none."""
+    loops = s.loops(stage)
+    if column_of(s, stage) is not None or s.reduced(stage) == loops[-1:]:
+        return s
+    for n, x in enumerate(loops[:-1]):
+        if x not in s.reduced(stage) and _lies_along(s, stage, x) and s.why("parallel", x) is None:
+            return if_legal(s, "reorder", *loops[n + 1 :], x)
+    return s
+
+
+def _reads_behind(s: lp.Schedule, stage: str, column: str, lanes: int) -> bool:
+    """Whether `stage` reads, of what it stores, elements up to a vector behind, as a sweep of every other element in
+    place does: such a load waits until the vector stored last is in the cache, as no store has all of it."""
+    touches = s.accesses(stage)
+    for read, stored in ((a, b) for a in touches for b in touches if b.write and not a.write and a.buffer == b.buffer):
+        *rows, along = zip(read.subscripts, stored.subscripts, strict=True)
+        behind = along[1].constant - along[0].constant
+        same_row = all(a == b for a, b in rows) and along[0].without_constant == along[1].without_constant
+        if same_row and 0 < behind < lanes and stored.contiguous(column):
+            return True
+    return False
 
 
 def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
@@ -63,7 +93,8 @@ def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
 
 def _shuffled_lanes(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
     """`loop` by vectors, if each is stored as it lies, and made of a few whole vectors whose lanes are exchanged."""
-    t = _vector_loop(s, loop, lanes)
+    around_others = any(loop in s.loops(x)[:-1] for x in s.stages)
+    t = s if around_others else _vector_loop(s, loop, lanes)
     if t is s or t.loop(t.loops(stage)[-1]).kind != "vectorize":
         return s
     outer, lane = t.loops(stage)[-2:]

@@ -154,3 +154,39 @@ def test_scans_inside_free_loops_keep_these_apart(axis: int, kinds: list[str]) -
     s = cpu(plain, 8)
     assert [s.loop(x).kind for x in s.loops("cumsum")] == kinds
     assert_equivalent(plain, s)
+
+
+def test_a_loop_along_memory_is_brought_inside() -> None:
+    """In a nest of several statements, where normal forms do not reorder."""
+    s = lp.Schedule(
+        parse("""
+def f(A: "float64[20, 20]", B: "float64[20, 33]", C: "inout float64[20, 33]"):
+    for i in range(20):
+        for j in range(33):
+            for k in range(i):
+                C[k, j] = sum(B[i, j] * A[i, k], over=i)
+        for j1 in range(33):
+            C[i, j1] = C[i, j1] * 2.0
+""")
+    )
+    made = cpu(s)
+    assert all(made.loop(made.loops(x)[-1]).kind == "vectorize" for x in made.stages)
+    assert_equivalent(made.func, s.func)
+
+
+def test_lanes_that_would_wait_for_the_vector_stored_last_are_not_taken() -> None:
+    """A sweep of every other element in place, whose guards make lanes legal."""
+    s = lp.Schedule(
+        parse("""
+def f(A: "inout float64[40, 40]"):
+    for c in range(2):
+        for i in range(38):
+            for j in range(38):
+                if (i + j) % 2 == c:
+                    A[i + 1, j + 1] = 0.25 * (A[i, j + 1] + A[i + 2, j + 1] + A[i + 1, j] + A[i + 1, j + 2])
+""")
+    )
+    assert inner_vectors(s, "A", lanes=8).func is s.func
+    ahead = lp.Schedule(parse('def f(A: "inout float64[40, 41]"):\n    for c in range(2):\n'
+                              "        for j in range(40):\n            A[c, j] = A[c, j + 1] * 2.0\n"))  # fmt: skip
+    assert "vectorize" in str(inner_vectors(ahead, "A", lanes=8))
