@@ -239,16 +239,16 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     return _cheapest_of(s, stage, recipes)
 
 
-def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int) -> list[int] | None:
+def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int, busy: int = 1) -> list[int] | None:
     """Into how many parts the folded loop of `stage` may be cut, for about so many `blocks` of a processor: none where
-    there are many tiles; None where its sizes are not known."""
+    tiles are more than half of those that keep all processors `busy`; None where its sizes are not known."""
     p, processors = product(s, stage), lp.machine().processors
     sizes = [None] if p is None else [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced)]
     if None in sizes:
         return None
     rows, columns, depth = (n or 0 for n in sizes)
     tiles = -(-rows // tile[0]) * -(-columns // tile[1])
-    return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= processors else []
+    return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= busy * processors else []
 
 
 def _cheapest_of(s: lp.Schedule, stage: str, recipes: list[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule:
@@ -334,7 +334,7 @@ def conv_of_floats(s: lp.Schedule, stage: str) -> lp.Schedule:
     is predicted to be faster."""
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(conv_simt, stage=stage)]
     block, part = SIMT_SPLIT_TILE
-    counts = _counts_of_parts(s, stage, block, SIMT_BLOCKS) or []
+    counts = _counts_of_parts(s, stage, block, SIMT_BLOCKS, busy=SIMT_BLOCKS) or []
     recipes += [partial(conv_simt, stage=stage, block=block, part=part, parts=n) for n in counts[1:]]
     return _cheapest_of(s, stage, recipes)
 
