@@ -13,12 +13,8 @@ from stages import programs
 import loopir as lp
 from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.errors import InterpretError, ScheduleError
-from loopir.ir.grammar import Int
 from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.schedule.primitives.placement import reverse_compute_at
-from loopir.schedule.transform.placement import find_move
-from loopir.schedule.transform.sliding import covers, in_order, nest_carries
 from loopir.testing.generate import nests
 from loopir.testing.generate.candidate_steps import candidate_steps
 from loopir.testing.generate.families import forms
@@ -83,31 +79,6 @@ def test_a_stage_with_two_readers_is_not_folded_into_its_store() -> None:
     s = nest(CHAIN.replace("U[k] * 3.0", "U[k] * T[k]"))
     with pytest.raises(ScheduleError, match="B reads T, too"):
         s.reverse_compute_inline("U")
-
-
-def test_a_window_computes_what_other_readers_need() -> None:
-    s = nest(CHAIN.replace("U[k] * 3.0", "U[k] * T[8 - k]"))
-    after = s.compute_at("T", "j", store="root")
-    same(s, after)
-    with pytest.raises(ScheduleError, match=r"T.* would lie where T.* lies, which is still to be read"):
-        after.fold_storage("T", 0, 2)
-    fewer = nest(CHAIN.replace("range(8):\n        U[j]", "range(7):\n        U[j]").replace("U[k] * 3.0", "T[k + 1]"))
-    with pytest.raises(ScheduleError, match=r"T\[8\] .*would not be computed: no .* 'j' reads it, and B does"):
-        fewer.compute_at("T", "j", store="root")
-
-
-def test_what_later_iterations_read_stays_in_memory() -> None:
-    s = nest("""
-with alloc("float32[9]") as T:
-    for i in range(3):
-        for x in range(5 - min(i, 1) * 3):
-            T[i * 2 + min(i, 1) * 3 + x] = A[i * 2 + min(i, 1) * 3 + x] * 2.0
-        for j in range(2):
-            B[i * 2 + j] = T[i * 2 + j] + T[i * 2 + 4]
-""")
-    after = s.compute_at("T", "j")
-    same(s, after)
-    assert 'alloc("float32[9]") as T' in str(after)
 
 
 # ---------------------------------------------------------------- refusals
@@ -263,36 +234,6 @@ def f(n: "size", m: "size", Y: "out int32[n + 1, m + 1]", T: "out int32[1]"):
         s.fuse("i", "j").compute_at("update", "i_1")
 
 
-def test_a_buffer_that_two_statements_of_the_loop_fill_is_settled_once() -> None:
-    s = nest("""
-with alloc("float32[8]") as S:
-    for i in range(8):
-        for k in range(8):
-            S[i] = sum(A[k], over=k, init=0.0)
-    for j in range(8):
-        B[j] = maximum(S[j], 0.0)
-""")
-    s = s.split("k", 5, tail="peel")
-    after = s.reverse_compute_at("B", "i")
-    assert after.buffer("S").shape == (Int(1),)
-    same(s, after)
-
-
-def test_memory_of_a_reduction_stays_outside_of_the_loop_that_it_folds_over() -> None:
-    s = nest(
-        """
-for i in range(9):
-    with alloc("float32[]") as T:
-        for k_o in range(1):
-            for k_i in range(3):
-                T[()] = sum(A[k_o * 3 + k_i + i // 2], over=(k_o, k_i), init=0.0)
-        B[i] = A[i] + T[()]
-""",
-        'A: "float32[9]", B: "inout float32[9]"',
-    )
-    same(s, s.reverse_compute_at("B", "k_o"))
-
-
 def test_a_stage_on_the_other_side_of_a_condition_is_refused() -> None:
     s = nest("""
 for r in range(3):
@@ -311,25 +252,6 @@ for r in range(3):
 """)
     with pytest.raises(ScheduleError, match="on two sides of a condition"):
         s.compute_at("T", "k")
-
-
-def test_a_nest_that_is_not_restricted_moves_as_it_is() -> None:
-    """It is the same object in its new place; what goes is the one that stood where it was."""
-    f = parse(
-        """
-def f(A: "float32[9]", B: "out float32[9, 9]"):
-    with alloc("float32[3]") as T:
-        for i in range(3):
-            T[i] = A[i] + A[i + 1]
-        for j in range(9):
-            for k in range(9):
-                B[j, k] = T[0] + T[1] * T[2]
-"""
-    )
-    s = Schedule(f).reverse_compute_at("B", "i")
-    assert s.loops("B") == ("i", "j", "k")
-    assert s.loops() == ("i", "j", "k")
-    assert_same(f, s.func, {})
 
 
 ACCUMULATED = """
@@ -368,60 +290,3 @@ def test_a_fold_that_starts_outside_moves_beside_what_it_reads() -> None:
     s = nest(BESIDE.format(xs=3, hs=3), 'A: "float32[9]", B: "inout float32[9]"')
     same(s, s.reverse_compute_at("B", "x"))
     same(s, s.reverse_compute_inline("B"))
-
-
-def test_a_fold_that_starts_outside_starts_all_the_same() -> None:
-    s = nest(BESIDE.format(xs="min(m, 3)", hs="min(m, 3)"), 'A: "float32[9]", B: "inout float32[9]"')
-    with pytest.raises(ScheduleError, match=r"no iteration of 'x' would compute B"):
-        s.reverse_compute_at("B", "x")
-
-
-def test_a_stage_that_would_run_nowhere_is_missed() -> None:
-    s = nest("""
-for s in range(3):
-    if s < 1:
-        for j in range(2):
-            A[j] = B[j + 2] * 2.0
-    if 2 <= s:
-        for h in range(2):
-            B[h + 1] = A[h]
-""")
-    with pytest.raises(ScheduleError, match="would not be computed"):
-        s.compute_at("A", "h")
-
-
-@pytest.mark.parametrize("tail", [None, "guard", "peel"])
-def test_what_a_quotient_of_fused_loops_reads_stays_inside(tail: str | None) -> None:
-    """`i // 2` becomes `i_j // (2 * m + 6)`, of which the extent is no multiple."""
-    s = Schedule(
-        parse("""
-def f(n: "size", m: "size", A: "float32[n + 6, m + 6]", B: "out float32[n + 3, m + 3]"):
-    for i in range(n + 3):
-        for j in range(m + 3):
-            B[i, j] = A[i // 2, i % 3] + A[i + 1, j // 3]
-""")
-    )
-    fused = s.fuse("i", "j")
-    assert "// (m * 2 + 6)" in str(fused)
-    same(s, fused if tail is None else fused.split("i_j", 2, tail=tail))
-    short = Schedule(parse(str(fused).replace('A: "float32[n + 6', 'A: "float32[(n + 3) // 2')))
-    assert find_out_of_bounds(short.func) is not None
-
-
-def test_a_consumer_at_a_distance_is_seen_to_run_once_and_in_order() -> None:
-    """Of a chain of neighbourhoods no set of instances is asked."""
-    for make in (nests.constant, nests.symbolic):
-        s = Schedule(make("stencils"))
-        move = find_move(s.func, "s7", "j_5")
-        behind = {"i_5": ("i_6", 2), "j_5": ("j_6", 2)}
-        assert covers(move, s.loop("i_5"), s.loop("i_6"), 2)
-        assert not covers(move, s.loop("i_5"), s.loop("i_6"), 3)
-        assert in_order(move, behind)
-        assert not in_order(move, behind | {"i_5": ("i_6", 1)}), "it reads two rows ahead"
-        assert nest_carries(move, behind, {"s6"})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reverse_compute_at, "violated_dependence", None)
-            patch.setattr(reverse_compute_at, "require_each_once", None)
-            s.reverse_compute_at("s7", "j_5")
-            slid = Schedule(make("blur")).compute_at("h", "i_1").reverse_compute_at("v", "j")
-        assert "if 2 <= i:" in str(slid), "it waits for the last of three rows"

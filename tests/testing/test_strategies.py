@@ -14,7 +14,7 @@ from loopir.ir.parser.parse import parse
 from loopir.ir.printer import is_builtin
 from loopir.ir.traverse.walk import free_vars, leaf_paths, nodes, statements
 from loopir.testing.checking import QUIET
-from loopir.testing.generate.families import FAMILIES, documented, forms
+from loopir.testing.generate.families import documented
 from loopir.testing.generate.guarded import guarded
 from loopir.testing.generate.strategies import arguments, arrays_for, funcs, sizes
 from loopir.testing.oracles.last_writers import asks_memory
@@ -26,14 +26,6 @@ ALL = ("float32", "int32", "uint8", "bool", "float16", "int64", "uint32", "bfloa
 @given(st.data())
 def test_programs_run_at_every_size(data: st.DataObject) -> None:
     func = data.draw(funcs(dtypes=data.draw(st.sampled_from([ALL, ("uint32",), ("float32", "int32")]))))
-    chosen = data.draw(sizes(func))
-    interpret(func, data.draw(arguments(func, chosen)), chosen)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_what_stands_under_guards_runs_at_every_size(data: st.DataObject) -> None:
-    func = data.draw(guarded())
     chosen = data.draw(sizes(func))
     interpret(func, data.draw(arguments(func, chosen)), chosen)
 
@@ -117,18 +109,6 @@ def test_what_is_asked_for_is_kept_to(func: Func) -> None:
     assert all(a.buffer.dtype.name == "uint32" for a in func.args)
     assert max(len(p.loops) for p in leaf_paths(func.body)) <= 2
     assert not any(isinstance(n, ValueToIndex) for n in nodes(func))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_runs(family: str) -> None:
-    @settings(max_examples=8, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        func = data.draw(forms((family,), types=("float32", "int32", "uint32")))
-        chosen = data.draw(sizes(func))
-        interpret(func, data.draw(arguments(func, chosen)), chosen)
-
-    run()
 
 
 def test_programs_of_docstrings() -> None:
