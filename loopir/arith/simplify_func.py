@@ -22,6 +22,7 @@ from loopir.ir.grammar import (
     Int,
     Kernel,
     Loop,
+    Node,
     Not,
     Prefetch,
     Reduce,
@@ -36,6 +37,7 @@ from loopir.ir.traverse.walk import (
     map_body,
     map_stmts,
     path_to,
+    rebuild,
     reduction_start_loops,
     reduction_starts,
     replace,
@@ -217,10 +219,20 @@ def _guard(s: If, known: Known) -> Cond:
     kept: list[Cond] = []
     for t in conjuncts(s.cond):
         spoken = not any(free_vars(t).isdisjoint(over) for over in starting)
-        new = simplify_cond(t, known.here if spoken else known.start)
-        kept.append(new if starts_alike(t, new, starting) else t)
+        here = known.here if spoken else known.start
+        tried = (f(t, here) for f in (simplify_cond, _undecided))
+        kept.append(next((new for new in tried if starts_alike(t, new, starting)), t))
     new = conj(*kept)
     return s.cond if new == s.cond else new
+
+
+def _undecided(c: Cond, known: Context) -> Cond:
+    """`c` with its indices in their shortest form, compared as they were."""
+
+    def visit(n: Node) -> Node:
+        return simplify(n, known) if isinstance(n, Index) else rebuild(n, visit) if isinstance(n, Cond) else n
+
+    return rebuild(c, visit)
 
 
 def starts_alike(old: Cond, new: Cond, starting: Iterable[frozenset[str]]) -> bool:

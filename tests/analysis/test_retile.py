@@ -66,6 +66,22 @@ def test_a_reduction_starts_where_it_did() -> None:
         assert_equivalent(s, s.split("i", 3, tail=tail), trials=20)
 
 
+@pytest.mark.parametrize(
+    "guard", ["i < -i", "not i < 3 - (i + 2)", "i - 8 < i * 2 and i < -(j + i)", "i + j - i < j * 2"]
+)
+def test_a_guard_that_tells_no_start_is_put_into_its_shortest_form(guard: str) -> None:
+    """It may be decided, and stays, as it speaks of what is folded over: the start does not stand under it."""
+    func = parse(f"""
+def f(Y: "inout int32[]"):
+    for j in range(3):
+        for i in range(8):
+            if {guard}:
+                Y[()] = sum(Y[()], over=i, init=Y[()])
+""")
+    check(func, list(loops(func.body))[1], 2)
+    assert_equivalent(Schedule(func), Schedule(simplify_func(func)))
+
+
 def test_guards_are_put_into_their_shortest_form_and_not_decided() -> None:
     s = Schedule(
         parse(
