@@ -282,8 +282,9 @@ class Worker:
             with suppress(LowerError, TargetError):
                 lower(case.after, "cuda")
             lower(case.after, "llvm")
-        except LoopirError:
+        except LoopirError as error:
             self.count("not lowered")
+            self.case("not lowered", f"{text(case.before)}\n{steps}\n{error}")
             return
         except Exception:
             self.count("crash")
@@ -292,8 +293,9 @@ class Worker:
         self.at("judge", f"{text(case.before)}\n{steps}\non the CPU")
         try:
             why = llvm(case)
-        except LoopirError:
+        except LoopirError as error:
             self.count("not built")
+            self.case("not built", f"{text(case.before)}\n{steps}\n{error}")
             return
         except Exception:
             self.count("crash")
