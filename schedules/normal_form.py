@@ -16,6 +16,7 @@ from .common.fusion import index_stages_inlined
 from .common.nest_queries import readers, written_by
 from .common.operands import NARROW, fuse_product_loops, multiplied
 from .common.view_loops import are_quotient_and_remainder, over_products
+from .cuda.pair_folds import pair_fold
 from .plan import Trace, flat
 
 MOST_NESTS = 40
@@ -60,7 +61,7 @@ def _stretch(s: lp.Schedule) -> lp.Schedule:
     s = index_stages_inlined(s)
     for stage in s.stages:
         if s.reduced(stage):
-            s = fuse_product_loops(_narrowed(s, stage), stage)
+            s = _own_for_pairs(fuse_product_loops(_narrowed(s, stage), stage), stage)
     s = over_products(s)
     touches = {x: s.accesses(x) for x in s.stages}
     for name in dict.fromkeys(t.buffer for every in touches.values() for t in every if "//" in t.text):
@@ -84,6 +85,19 @@ def _narrowed(s: lp.Schedule, stage: str) -> lp.Schedule:
             factors = multiplied(made, found[0])  # what is made of it first is a matrix of its own in any case
             return s if len(found) == 1 and factors and name not in factors else made
     return s
+
+
+def _own_for_pairs(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with what `stage` folds of pairs computed for each of its readers, if each of these folds it over the pairs
+    of a row or of a column: no matrix of pairs is stored then."""
+    found, made = readers(s, stage), s
+    if len(found) < 2 or not all(s.reduced(x) for x in found):
+        return s
+    for x in found[1:]:
+        if made.why("clone", stage, x) is not None:
+            return s
+        made = made.clone(stage, x)
+    return made if all(p is not None and p.made for p in (pair_fold(made, x) for x in found)) else s
 
 
 def _join_dims(s: lp.Schedule, name: str) -> lp.Schedule:

@@ -1,0 +1,101 @@
+"""Folds over pairs: right at any size, no matrix of pairs in memory, and no more memory moved than arguments."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from loopir.testing import assert_equivalent
+from schedules.cuda import pair_folds
+from schedules.cuda.pair_folds import pair_fold, pairs_in_tiles
+from schedules.normal_form import normal_form
+
+
+def distances(rows: int, columns: int, terms: int, dtype: str = "float32") -> Any:
+    a, b = lp.placeholder((rows, terms), dtype, name="a"), lp.placeholder((columns, terms), dtype, name="b")
+    return lp.sum((a[:, None, :] - b[None, :, :]) ** 2, axis=-1)
+
+
+def nearest(rows: int, columns: int, terms: int) -> Any:
+    return lp.sqrt(lp.min(distances(rows, columns, terms), axis=1))
+
+
+def nearest_row(rows: int, columns: int, terms: int) -> Any:
+    return lp.max(distances(columns, rows, terms), axis=0)
+
+
+def places(rows: int, columns: int, terms: int) -> Any:
+    return lp.argmin(distances(rows, columns, terms), axis=1)
+
+
+def forces(rows: int, columns: int, terms: int) -> Any:
+    """Of one array with itself: rows and columns are of one number."""
+    p, m = lp.placeholder((rows, terms), "float32", name="p"), lp.placeholder((rows,), "float32", name="m")
+    d = p[None, :, :] - p[:, None, :]
+    return lp.sum(d * (m[None, :] * (lp.sum(d * d, axis=-1) + 1.0))[:, :, None], axis=1)
+
+
+def of_a_batch(rows: int, columns: int, terms: int) -> Any:
+    a, b = lp.placeholder((2, rows, terms), name="a"), lp.placeholder((2, columns, terms), name="b")
+    return lp.min(lp.sum(lp.abs(a[:, :, None, :] - b[:, None, :, :]), axis=-1), axis=2)
+
+
+def without_coordinates(rows: int, columns: int, terms: int) -> Any:
+    x, y = lp.placeholder((rows,), name="x"), lp.placeholder((columns,), name="y")
+    return lp.sum(abs(x[:, None] - y[None, :]) * y[None, :], axis=1)
+
+
+PROGRAMS = (nearest, nearest_row, places, forces, of_a_batch, without_coordinates)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(PROGRAMS), st.integers(2, 9), st.integers(2, 11), st.integers(2, 3), st.data())
+def test_they_are_what_they_were(
+    program: Callable[[int, int, int], Any], rows: int, columns: int, terms: int, data: st.DataObject
+) -> None:
+    s = schedules.inlined(lp.Schedule(program(rows, columns, terms)))
+    draw = lambda *sizes: data.draw(st.sampled_from(sizes))  # noqa: E731
+    with patch.object(pair_folds, "FEWEST", 2):
+        (stage,) = (x for x in s.stages if pair_fold(s, x) is not None)
+        made = pairs_in_tiles(
+            s, stage, side=draw(1, 2, 4), rows=draw(1, 2, 4), parts=draw(1, 1, 2, 3), columns=draw(1, 2, 3), threads=8
+        )
+    assert_equivalent(s.func, made.func)
+    lp.lower(made, "cuda")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_auto_stores_no_matrix_of_pairs(program: Callable[[int, int, int], Any]) -> None:
+    made = schedules.auto(lp.Schedule(program(2048, 2048, 3)), "cuda", arch="sm_90a")
+    assert sum(k.moved for k in made.report(arch="sm_90a").kernels) < 2048 * 2048
+    assert all(lp.buffer_bytes(made)[b] < 2048 * 2048 for b in made.buffers if made.buffer(b).scope == "global")
+
+
+def test_pairs_that_two_folds_take_are_computed_for_each() -> None:
+    d = distances(1000, 900, 3)
+    s = lp.Schedule(lp.mean(lp.min(d, axis=1)) + lp.mean(lp.min(d, axis=0)))
+    made = normal_form(s)
+    assert [x for x in made.stages if pair_fold(made, x) is not None] == ["min", "min_1"]
+    assert made.validate()
+    auto = schedules.auto(s, "cuda", arch="sm_90a")
+    assert lp.predict(auto, "cuda", arch="sm_90a").seconds < 4.0e-5
+    both = lp.Schedule((d, lp.min(d, axis=1)))
+    assert normal_form(both) is both  # which is stored in any case
+
+
+def test_what_belongs_to_pairs_in_memory_is_no_fold_over_pairs() -> None:
+    a, x = lp.placeholder((512, 512), name="a"), lp.placeholder((512,), name="x")
+    for value in (a @ x, lp.sum(abs(a - x[None, :]) * x[:, None], axis=1), lp.sum(a, axis=1)):
+        s = lp.Schedule(value)
+        assert all(pair_fold(s, stage) is None for stage in s.stages)
+
+
+def test_parts_of_columns_make_blocks_enough_for_few_rows() -> None:
+    made = schedules.auto(lp.Schedule(nearest(128, 1 << 18, 3)), "cuda", arch="sm_90a")
+    kernels = made.report(arch="sm_90a").kernels
+    assert len(kernels) <= 3
+    assert kernels[0].work.blocks >= 100
