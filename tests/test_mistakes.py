@@ -46,7 +46,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: np.arctan2(A, A), TypeError, r"lp\.atan2 makes the expression"),
     (lambda: np.sum(A), TypeError, r"np\.sum takes arrays.*lp\.sum makes the expression"),
     (lambda: np.matmul(A, B), TypeError, r"lp\.matmul makes the expression"),
-    (lambda: np.frexp(A), TypeError, r"lp has no frexp; see dir\(lp\)"),
+    (lambda: np.spacing(A), TypeError, r"lp has no spacing; see dir\(lp\)"),
     (lambda: lp.compute((n,), lambda i: np.exp(i)), TypeError, r"np\.exp of the index i: .* lp\.exp takes it"),
     (lambda: math.exp(A), TypeError, r"A .* has no value until its kernel is called; lp\.exp"),
     (lambda: float(A[0, 0]), TypeError, "has no value until its kernel is called"),

@@ -7,6 +7,7 @@ from loopir.tensor import (
     elementwise,
     functions,
     grids,
+    integers,
     joining,
     linear_algebra,
     missing_numbers,
@@ -29,6 +30,7 @@ from loopir.tensor.elementwise import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
 from loopir.tensor.grids import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
+from loopir.tensor.integers import *  # noqa: F403
 from loopir.tensor.joining import *  # noqa: F403
 from loopir.tensor.linear_algebra import *  # noqa: F403
 from loopir.tensor.missing_numbers import *  # noqa: F403
@@ -61,6 +63,7 @@ __all__ = [
     *missing_numbers.__all__,
     *linear_algebra.__all__,
     *grids.__all__,
+    *integers.__all__,
     *joining.__all__,
     *elementwise.__all__,
     *neural_layers.__all__,

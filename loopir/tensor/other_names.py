@@ -15,6 +15,7 @@ _NO_ELEMENTS = "it has no elements until its kernel is called: lp.Schedule(x).bu
 _CONVERT = '.astype("float32") converts'
 _DECLARE = "lp.placeholder declares an input, and the call takes its array"
 _OF_ELEMENTS = "its size depends on the elements, and that of a kernel's result does not: lp.where keeps the shape"
+_NO_COMPLEX = "there are no complex numbers: take a tensor of real parts and one of imaginary ones"
 _NAME_OF_LOOP = 'a step of a Schedule takes the name of a loop: s.split("i", 4)'
 METHODS = {
     "view": ".reshape changes the shape", "permute": ".transpose takes an order of dimensions",
@@ -64,6 +65,25 @@ FUNCTIONS = {
     **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique", "compress", "masked_select"), _OF_ELEMENTS),
     **dict.fromkeys(("linalg", "nn", "random"), "its functions are in lp itself: lp.norm, lp.softmax, lp.rand"),
     **dict.fromkeys(("svd", "qr", "eig", "eigh", "lstsq", "pinv"), "lp.cholesky factors, and lp.solve solves"),
+    **dict.fromkeys(("real", "imag", "conj", "conjugate", "angle", "iscomplex", "isreal"), _NO_COMPLEX),
+    **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _OF_ELEMENTS),
+    **dict.fromkeys(("union1d", "intersect1d", "setdiff1d", "setxor1d", "trim_zeros"), _OF_ELEMENTS),
+    **dict.fromkeys(("putmask", "place", "copyto"), "lp.where(mask, value, x) makes a new tensor"),
+    **dict.fromkeys(("shape", "ndim"), "write x.shape, x.ndim"), "size": "the size of a dimension is x.shape[0]",
+    "astype": 'write x.astype("float32")', "around": "lp.round does this", "copy": METHODS["copy"],
+    "choose": "lp.select takes conditions and tensors", "piecewise": "lp.select takes conditions and tensors",
+    "array_equiv": "lp.array_equal does this", "indices": "lp.arange and lp.meshgrid make them",
+    "resize": ".reshape changes the shape, lp.tile repeats",
+    **dict.fromkeys(("tril_indices", "triu_indices", "mask_indices"), "lp.tril and lp.triu keep a triangle"),
+    "diag_indices": "lp.diagonal takes the elements", "ix_": "write x[rows[:, None], columns]",
+    "polymul": "lp.convolve does this", "polyadd": "write x + y", "polysub": "write x - y",
+    "polyfit": "lp.solve(v.T @ v, v.T @ y) of v = lp.vander(x, degree + 1)", "poly1d": "lp.polyval evaluates",
+    "histogram2d": "lp.bincount of row * columns + column counts", "histogram_bin_edges": "lp.histogram gives them",
+    **dict.fromkeys(("ascontiguousarray", "asfortranarray", "asanyarray", "frombuffer"), _DECLARE),
+    **dict.fromkeys(("apply_along_axis", "vectorize", "frompyfunc"), "lp.compute takes a function of the indices"),
+    **dict.fromkeys(("isscalar", "iterable", "can_cast"), "an expression is a lp.Tensor, and x.dtype is its type"),
+    **dict.fromkeys(("save", "savez", "savetxt", "loadtxt"), "NumPy's, of the arrays that a kernel gives"),
+    **dict.fromkeys(("seterr", "errstate"), "build(checks=True) tells where the first nan is stored"),
     "fft": "the gallery of the docs has one, from lp.compute", "cross_entropy": "the gallery of the docs has one",
     "scaled_dot_product_attention": "write lp.softmax(q @ lp.swapaxes(k, -1, -2) * scale) @ v",
 }  # fmt: skip
