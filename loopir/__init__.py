@@ -92,7 +92,7 @@ _HOME = {
     "torch_report": "loopir.frontend",
     "text": "loopir.ir.printer",
     "instruction": "loopir.interp.instruction",
-    "interp": "loopir.tensor.grids",
+    "interp": "loopir.tensor",
     "Pointer": "loopir.interp.instruction",
     "Memory": "loopir.ir.ops",
     "Machine": "loopir.machines",

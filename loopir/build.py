@@ -9,7 +9,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -350,6 +350,8 @@ def _require_debugged(func: Func, target: str, checks: bool, watch: Watching) ->
     if checks and target == "cuda":
         raise TargetError('checks are made on the CPU, and this is cuda; build("llvm", checks=True)')
     if watch is not None and not callable(watch):
+        if not isinstance(watch, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f'watch={watch!r}; it is the name of a buffer, as watch="C", several, or a function')
         names = [b.name for b in all_buffers(func)]
         for name in [watch] if isinstance(watch, str) else watch:
             if name not in names:

@@ -7,6 +7,8 @@ They are the package `loopir.schedules`. In a checkout `import schedules` gives 
 
 import importlib
 import sys
+from difflib import get_close_matches
+from typing import NoReturn
 
 if __name__ == "loopir.schedules":
     from .auto import auto as auto
@@ -58,3 +60,12 @@ else:
     for name, module in list(sys.modules.items()):
         if f"{name}.".startswith("loopir.schedules."):
             sys.modules[name.removeprefix("loopir.")] = module
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    known = [x for x in globals() if not x.startswith("_")]
+    close = [x for x in known if name in x] or get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(close[:3])}?" if close else "schedules.auto(s, target) schedules any program"
+    raise AttributeError(f"schedules has no {name!r}; {hint}", name=name, obj=sys.modules[__name__])

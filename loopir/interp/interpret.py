@@ -301,6 +301,8 @@ def _named(func: Func, args: Mapping[str, Any] | Sequence[Any]) -> dict[str, Arr
     wanted = [a.buffer.name for a in func.args if a.access != "out"]
     if isinstance(args, Mapping):
         named = dict(args)
+        if odd := [n for n in named if n not in wanted]:
+            raise ValueError(f"{func.name} has no input {odd[0]!r}; it takes {', '.join(wanted) or 'none'}")
     elif len(args) != len(wanted):
         raise ValueError(f"{func.name} takes {len(wanted)} arrays ({', '.join(wanted)}), and {len(args)} are given")
     else:

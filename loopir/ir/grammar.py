@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from loopir.errors import VerifyError
 from loopir.ir.dtypes import DType
@@ -456,6 +456,16 @@ class Func(Node):
     params: tuple[Size | Arg, ...]
     assumes: tuple[Cond, ...]
     body: Body
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"the nest {self.name} has no {name!r}; steps and build are those of lp.Schedule({self.name})",
+                name=name, obj=self,
+            )  # fmt: skip
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class Running(Protocol):
     def time(self, run: Callable[[], None]) -> float: ...
 
 
+ASKED_OF_KERNELS = {
+    **dict.fromkeys(("run", "execute", "launch", "forward"), "it is called: kernel(*arrays)"),
+    **dict.fromkeys(("benchmark", "timeit", "time_evaluator"), "kernel.time(*arrays) measures it"),
+    **dict.fromkeys(("build", "compile"), "it is built already: kernel(*arrays) runs it"),
+    **dict.fromkeys(("code", "get_source", "ptx", "asm", "ir"), "kernel.source is what was compiled"),
+    **dict.fromkeys(("save", "export_library"), "kernel.export writes it as a library"),
+}  # fmt: skip
+"""What is written in place of methods of a kernel that people look for."""
+
+
 class Kernel:
     """A compiled program. `kernel(a, b)` takes the inputs in order or by name and returns the outputs.
 
@@ -57,6 +67,14 @@ class Kernel:
 
     `.source` is what was compiled (CUDA C, or LLVM IR after optimisation), `.resources` what it takes.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            cure = ASKED_OF_KERNELS.get(name, "it is built, and steps and questions are those of its Schedule, before")
+            raise AttributeError(f"a Kernel has no {name!r}; {cure}", name=name, obj=self)
 
     def __init__(
         self,

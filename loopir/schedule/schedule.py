@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -244,8 +245,25 @@ class Schedule(Methods):
         kwargs = dict(step.kwargs)
         legal, made = _tried_steps(self._func).legal
         if made is None or legal != _call(step.name, step.args, kwargs):
-            made = lookup(step.name)(self._func, *step.args, **kwargs)
+            try:
+                made = lookup(step.name)(self._func, *step.args, **kwargs)
+            except ScheduleError as error:
+                error.reason += self._last_seen(error.reason)
+                raise
         return self._then(step, made)
+
+    def _last_seen(self, reason: str) -> str:
+        """Which step took away the loop, stage or buffer that a refusal says is not there; empty if none did."""
+        missing = _MISSING.match(reason)
+        if missing is None:
+            return ""
+        kind, name = missing.groups()
+        s = self
+        while s._before is not None:
+            if name in _names_of(s._before.func, kind):
+                return f"; {name!r} was there until {s.trace[-1]}"
+            s = s._before
+        return ""
 
     def replay(self, trace: Iterable[Step]) -> Schedule:
         """Take the steps of `trace`, which may come from another Schedule."""
@@ -272,6 +290,8 @@ class Schedule(Methods):
 
         Who asks and then takes the step has it checked once.
         """
+        if not isinstance(primitive, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f'why takes a step by name, as s.why("split", "i", 4), not {primitive!r:.60}')
         tried, call = _tried_steps(self._func), _call(primitive, args, kwargs)
         if call in tried.refusals:
             return tried.refusals[call]
@@ -282,6 +302,7 @@ class Schedule(Methods):
                 tried.legal = call, made
         except ScheduleError as error:
             found = error.with_traceback(None)
+            found.reason += self._last_seen(found.reason)
         fact = found is None or found.witness is not None  # of the nest, which is what it is
         if call is not None and fact:
             tried.refusals[call] = found
@@ -367,6 +388,8 @@ class Schedule(Methods):
         A size that is not given is taken for 1024. What is printed parses to the same nest. With `depth=1` each nest
         is its outermost loop and a line that says what is in it; with 2 its two outer loops, and so on.
         """
+        if not isinstance(depth, int | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"show with depth={depth!r}; it is a number of loops, as depth=2")
         load("loopir.show").show(self, depth=depth, **sizes)
 
     @deep(LoopirError)
@@ -382,11 +405,15 @@ class Schedule(Methods):
     @deep(LoopirError)
     def suggest(self, n: int = 5, /, target: str | None = None, **sizes: int) -> Any:
         """The `n` legal moves from here that would win most by estimate, each with the call to paste."""
+        if not isinstance(n, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"suggest takes how many moves to give, as suggest(5), not {n!r}; they are of all loops")
         return load("loopir.show.suggest").suggest(self, n, target, **sizes)
 
     @deep(LoopirError)
     def view(self, path: Any = None, target: str = "cuda") -> Any:
         """Write the nest beside the code it becomes as one HTML page, lines linked by loops; the path of the file."""
+        if not isinstance(path, str | Path | None):
+            raise TypeError(f'view takes the path of the file to write, as view("f.html"), not {path!r}')
         return load("loopir.build").view(self, path, target)
 
     @deep(LoopirError)
@@ -429,7 +456,23 @@ class Schedule(Methods):
         return load("loopir.build").build(self, target, **options)
 
 
+_MISSING = re.compile(r"there is no (loop|stage|buffer) '([^']+)'")
+
+
+def _names_of(func: Func, kind: str) -> Collection[str]:
+    """The names of the loops, the stages or the buffers of `func`."""
+    if kind == "loop":
+        return loops_of(func)
+    return labels_of(func) if kind == "stage" else {b.name for b in all_buffers(func)}
+
+
 _WRITTEN_INSTEAD = {
+    **dict.fromkeys(("get_loops", "op", "axis"), 's.loops("C") names the loops of stage C'),
+    **dict.fromkeys(("get_block", "get_sblock", "get_stage"), "a stage goes by its name, and s.stages has the names"),
+    **dict.fromkeys(("predict", "estimate", "cost"), 'lp.predict(s, "llvm") predicts the time'),
+    **dict.fromkeys(("interpret", "simulate"), 's.build("interpret") runs it'), "gpu": 's.bind(loop, "blockIdx.x")',
+    **dict.fromkeys(("vthread", "virtual_thread"), "split, reorder and unroll make them: docs/elsewhere.md"),
+    **dict.fromkeys(("inline", "compute_with"), 's.compute_inline("D") and s.fuse_loops("i", "j") are steps'),
     **dict.fromkeys(("compile", "jit", "run", "lower"), "s.build() compiles it to a kernel, which takes arrays"),
     **dict.fromkeys(("schedule", "optimize", "auto"), "schedules.auto(s) schedules it"),
     **dict.fromkeys(("print", "pprint"), "print(s) shows it"), "args": "s.func.params are its arguments",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, NoReturn, TypeAlias
@@ -300,6 +300,8 @@ def compute_in(cls: type[Expr], shape: Sequence[object], fn: Callable[..., Any],
         require_stage_name(name, what)
     if isinstance(shape, int | IndexExpr):
         shape = (shape,)
+    if not isinstance(shape, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{what}: {shortened(shape)} is no shape; it comes first: lp.compute((n, m), lambda i, j: ...)")
     dims = [dimension(d, what) for d in shape]
     symbols = {k: s for _, found in dims for k, s in found.items()}
     if not callable(fn):

@@ -34,6 +34,7 @@ from loopir.tensor.functions import (
     sum as total,
     where,
 )
+from loopir.tensor.index import same
 from loopir.tensor.reductions import resolve_axes
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.shapes import flip
@@ -294,6 +295,8 @@ def cholesky(a: Any) -> Tensor:
     """The lower triangle whose product with its transpose is `a`, a positive definite matrix, of which it reads the
     lower triangle; NaN where `a` is not positive definite."""
     e = _inexact(a)
+    if e.ndim != 2 or not same(e.dims[0], e.dims[1], e.symbols):
+        raise ExprError(f"cholesky of {e.described()}; it is of a square matrix")
     return call(_formatted_nest(CHOLESKY, t=e.dtype.name), e)
 
 

@@ -156,6 +156,8 @@ class Tensor(Views):
         return other // self, other % self
 
     def __round__(self, digits: int | None = None) -> Tensor:
+        if not isinstance(digits, int | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"round to {digits!r} digits; their number is an int, known while an expression is built")
         return self.round(digits or 0)
 
     def __neg__(self) -> Tensor:
