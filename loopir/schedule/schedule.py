@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, cas
 
 from loopir.analysis.cost.cost import Cost, cost
 from loopir.analysis.dataflow.equivalence import Validation, validate
-from loopir.analysis.dependence.depend import dependences
+from loopir.analysis.dependence.depend import carries_dependence
 from loopir.errors import LoopirError, ScheduleError, VerifyError
 from loopir.ir.arguments import answer_arguments
 from loopir.ir.folded_text import folded_text
@@ -167,7 +167,7 @@ class Schedule(Methods):
         return tuple(dict.fromkeys(
             x.var for x in every
             if fnmatchcase(x.var, like) and kind in (None, x.kind)
-            and (carried is None or bool(dependences(self._func, x.var)) == carried)
+            and (carried is None or carries_dependence(self._func, x.var) == carried)
         ))  # fmt: skip
 
     @property

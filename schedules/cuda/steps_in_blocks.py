@@ -25,7 +25,7 @@ def in_steps(s: lp.Schedule, stage: str) -> bool:
     around = dict.fromkeys(x for y in nest for x in s.loops(y)[1:-1])
     return (
         all(len(s.loops(x)) > 1 and s.why("parallel", s.loops(x)[-1]) is None for x in nest)
-        and any(s.why("parallel", x) is not None for x in around)
+        and any(s.loops(like=x, carried=True) for x in around)
         and s.why("bind", s.loops(stage)[0], "blockIdx.x") is None
     )
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from random_nests import HEAD, assert_equal, assert_least, assert_none, bands, breaks, meet, trees
 
 import loopir.intrinsics  # noqa: F401
+from loopir.analysis.dependence.depend import carries_dependence, dependences
 from loopir.errors import ScheduleError, Witness
 from loopir.ir.grammar import Func, Loop
 from loopir.ir.parser.parse import parse
@@ -21,6 +22,14 @@ from loopir.schedule.primitives.loops.parallel import parallel
 from loopir.schedule.primitives.loops.reorder import reorder
 from loopir.schedule.primitives.loops.vectorize import vectorize
 from loopir.testing.oracles.access_trace import Event, Run, crossing, violated
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees())
+def test_a_loop_carries_a_dependence_where_there_is_one(source: str) -> None:
+    func = parse(source)
+    for loop in loops(func.body):
+        assert carries_dependence(func, loop.var) == bool(dependences(func, loop.var))
 
 
 @settings(max_examples=40, deadline=None)

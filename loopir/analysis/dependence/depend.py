@@ -76,6 +76,12 @@ def dependences(func: Func, loop: str) -> list[Clash]:
     return [c for s, t, orders in _in_loop(func, loop) for c in _concurrent(func, s, t, orders)]
 
 
+def carries_dependence(func: Func, loop: str) -> bool:
+    """Whether `loop` carries any of its `dependences`, or may; which ones these are takes far longer to find."""
+    pairs = ((p, orders) for s, t, orders in _in_loop(func, loop) for p in _unresolved(func, s, t, orders))
+    return any(p.possible(orders) for p, orders in pairs)
+
+
 def lockstep(func: Func, loop: str) -> Clash | None:
     """Two dependent instances that running all iterations of `loop` together would put in the wrong order.
 
@@ -251,13 +257,21 @@ def conflict_filter(s: Statement, t: Statement, *, folds_commute: bool = False, 
 def _concurrent(
     func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
 ) -> Iterator[Clash]:
+    for pair in _unresolved(func, s, t, orders, folds_commute=folds_commute):
+        yield from pair.clashes(orders)
+
+
+def _unresolved(
+    func: Func, s: Statement, t: Statement, orders: Sequence[Order], *, folds_commute: bool = False
+) -> Iterator[Pair]:
+    """The accesses that may clash in one of `orders`, as groups of accesses tell."""
+
+    def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
+        return not Pair(func, s, a, t, b).possible(orders)
+
     if orders:
-
-        def clear(s: Statement, a: Access, t: Statement, b: Access) -> bool:
-            return not Pair(func, s, a, t, b).possible(orders)
-
         for a, b in unresolved_pairs(s, t, clear, conflict_filter(s, t, folds_commute=folds_commute, at_once=True)):
-            yield from Pair(func, s, a, t, b).clashes(orders)
+            yield Pair(func, s, a, t, b)
 
 
 @dataclass(frozen=True)
