@@ -144,14 +144,21 @@ def known_at(func: Func, target: Stmt) -> Known:
     return known
 
 
-def statements_known(body: Body, known: Known) -> Iterator[tuple[Stmt, Known]]:
-    """Every statement in `body`, outer ones first, with what is known where it stands."""
-    for s in body:
-        yield s, known
-        inside = known.loop(s.var, s.extent, s.body) if isinstance(s, Loop) else known
-        for side, inner in enumerate(bodies(s)):
-            here = inside.given(Not(s.cond) if side else s.cond) if isinstance(s, If) else inside
-            yield from statements_known(inner, here)
+def statements_known(
+    body: Body, known: Known, inside: Callable[[Stmt], bool] | None = None
+) -> Iterator[tuple[Stmt, Known]]:
+    """Every statement in `body`, outer ones first, with what is known where it stands; with `inside`, of those alone
+    for which it holds, and that stand in such."""
+    pending = [(s, known) for s in reversed(body)]
+    while pending:
+        s, here = pending.pop()
+        if inside is not None and not inside(s):
+            continue
+        yield s, here
+        within = here.loop(s.var, s.extent, s.body) if isinstance(s, Loop) else here
+        for side, inner in reversed([*enumerate(bodies(s))]):
+            there = within.given(Not(s.cond) if side else s.cond) if isinstance(s, If) else within
+            pending += [(x, there) for x in reversed(inner)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,29 @@ import numpy as np
 from hypothesis import example, given, settings, strategies as st
 
 from loopir.arith.simplify import Context, simplify, simplify_cond
-from loopir.arith.simplify_func import simplify_func
-from loopir.ir.grammar import TRUE, And, Cmp, Cond, FloorDiv, Index, Int, Mod, Not, Or, Var, ceildiv, maximum, minimum
+from loopir.arith.simplify_func import Known, simplify_func, statements_known
+from loopir.ir.grammar import (
+    TRUE,
+    And,
+    Cmp,
+    Cond,
+    FloorDiv,
+    Func,
+    Index,
+    Int,
+    Mod,
+    Not,
+    Or,
+    Var,
+    ceildiv,
+    maximum,
+    minimum,
+)
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
+from loopir.ir.traverse.walk import accessed_buffers, statements
 from loopir.ir.verify.verify import evaluate
+from loopir.testing.generate.trees import anything
 
 LOOPS = {"i": 6, "j": 8, "k": 3}
 n, m = Var("n"), Var("m")
@@ -226,3 +244,14 @@ def test_three_digits_of_an_index_that_starts_anywhere_are_the_index(
     high = x // size * middle + x // low % middle
     for found, want in ((address, x * scale), (high, x // low)):
         assert simplify(simplify(found, unknown) - simplify(want, unknown), unknown) == Int(0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(anything(), st.data())
+def test_statements_come_in_their_order_with_what_is_known_there(func: Func, data: st.DataObject) -> None:
+    """Also where those alone are asked for that touch a buffer."""
+    found = [*statements_known(func.body, Known.top(func))]
+    assert [s for s, _ in found] == [*statements(func.body)]
+    name = data.draw(st.sampled_from([a.buffer.name for a in func.args]))
+    touching = [*statements_known(func.body, Known.top(func), lambda s: name in accessed_buffers(s))]
+    assert [(s, x.here) for s, x in touching] == [(s, x.here) for s, x in found if name in accessed_buffers(s)]

@@ -392,7 +392,7 @@ def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
                 return (*around, s)
             if type(s) is Alloc:
                 later.append((s, around))
-            elif (type(s) is not Loop or name is None or name in declared_names(s)) and (found := _within(s, target)):
+            elif (name is None or name in declared_names(s)) and (found := _within(s, target)):
                 return (*around, *found)
         if not later:
             return ()

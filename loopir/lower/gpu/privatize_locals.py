@@ -17,7 +17,7 @@ from loopir.analysis.dependence.access import statements_of
 from loopir.analysis.dependence.depend import Pair, conflicts
 from loopir.arith.poly import Poly, constant_poly, poly_add, to_index
 from loopir.arith.simplify import Context, interval, poly, simplify
-from loopir.arith.simplify_func import Known, statements_known
+from loopir.arith.simplify_func import known_at, statements_known
 from loopir.errors import LowerError
 from loopir.ir.grammar import (
     BLOCK_AXES,
@@ -226,8 +226,7 @@ def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
     """Every access to the memory of `alloc`."""
     axes = _axes(alloc)
     name = alloc.buffer.name
-    within = next(known for s, known in statements_known(func.body, Known.top(func)) if s is alloc)
-    for s, known in statements_known(alloc.body, within):
+    for s, known in statements_known(alloc.body, known_at(func, alloc), lambda s: name in accessed_buffers(s)):
         if not isinstance(s, Store | Reduce):
             continue
         if alloc.buffer in s.buffers:

@@ -29,6 +29,7 @@ from loopir.ir.grammar import (
     conjuncts,
 )
 from loopir.ir.traverse.walk import (
+    StmtPath,
     free_vars,
     is_affine_visible,
     is_vector_reduction,
@@ -100,7 +101,7 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     together = kind in THREAD_AXES
     clash = loop_carried(_with_control_reads(func, loop), loop, together=together)
     if clash is None:
-        folds = [Fold.of(p) for p in leaf_paths_of(func) if isinstance(p.stmt, Reduce)]
+        folds = _concurrent_folds(func, loop) if kind in AXES else []
         for fold in folds if together else ():
             if loop in fold.over and fold.reduce.init is None:
                 require_inside(func, fold, _remaining(fold, loop), loop)
@@ -114,6 +115,16 @@ def require_independent(func: Func, loop: str, kind: str) -> None:
     else:
         suggestion = f"a loop that carries no dependence on {clash.witness.buffer}, or keep {loop!r} serial"
     raise refusal(clash, f"iterations of {loop!r} are not independent", loop, suggestion)
+
+
+def _concurrent_folds(func: Func, loop: str) -> list[Fold]:
+    """The reductions over `loop`, or over loops that are bound."""
+
+    def concerns(p: StmtPath) -> bool:
+        over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
+        return bool(over) and any(x.var in over and (x.var == loop or x.kind in AXES) for x in p.loops)
+
+    return [Fold.of(p) for p in leaf_paths_of(func) if concerns(p)]
 
 
 def _with_control_reads(func: Func, loop: str) -> Func:
