@@ -68,10 +68,12 @@ def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> l
 
 
 def _cpu(s: lp.Schedule) -> lp.Schedule:
-    """The program for a CPU; as planned, where a product's batch lies along memory."""
-    if s.trace or s.func.sizes or batch_along(s) is None:
+    """The program for a CPU; as planned, where a product's batch lies along memory, or there are many nests with
+    products: hardly one loop takes all of these, and each step on the whole takes time for all of them."""
+    if s.trace or s.func.sizes:
         return cpu(s)
-    return Planner(s, "llvm", None, {}).plan().apply()
+    many = len(lp.nests(s.func)) > MOST_WHOLE and bool(View(s, "llvm").products)
+    return Planner(s, "llvm", None, {}).plan().apply() if many or batch_along(s) is not None else cpu(s)
 
 
 def _slower(made: lp.Schedule, s: lp.Schedule) -> bool:
@@ -92,13 +94,13 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     """
     outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
     if s.trace or nests <= MOST_WHOLE or not View(s, "cuda").products:
-        made = _runs_on(s, lambda: gpu(s, arch=machine), machine)
+        made = _runs_on(lambda: gpu(s, arch=machine), machine)
         small = nests < 2 or (nests == 2 and outputs == 1)
         if s.trace or (small and (made is None or _is_plain(s))):
             return s if made is None else made
         if made is not None:
             return _whole_or_planned(s, made, machine, small=small)
-    found = _runs_on(s, lambda: _planned(s, machine, float("inf")), machine)
+    found = _tried(lambda: _planned(s, machine, float("inf")))
     return s if found is None else found
 
 
@@ -111,7 +113,7 @@ def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *,
     best = one and (whole.seconds <= DISTANT_ALONE * least or bool(View(s, "cuda").products))
     if best or not (distant or whole.seconds - least >= GAIN):
         return made
-    found = _runs_on(s, lambda: _planned(s, machine, WORTH * whole.seconds), machine)
+    found = _tried(lambda: _planned(s, machine, WORTH * whole.seconds))
     return made if found is None else found
 
 
@@ -136,7 +138,8 @@ def _is_plain(s: lp.Schedule) -> bool:
 
 
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:
-    """`s` as planned, if that takes fewer seconds than `most`."""
+    """`s` as planned, if that takes fewer seconds than `most`: each of its groups was lowered when it was priced, and
+    kernels are lowered one by one, so that the whole need not be."""
     planner = Planner(s, "cuda", machine, {})
     if most < float("inf") and planner.program is s:  # `gpu` was tried on all of it
         planner.whole_tried = frozenset(("fused",))
@@ -144,7 +147,7 @@ def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | 
     return found.apply() if found.seconds < most else None
 
 
-def _runs_on(s: lp.Schedule, schedule: Callable[[], lp.Schedule | None], machine: lp.Machine) -> lp.Schedule | None:
+def _runs_on(schedule: Callable[[], lp.Schedule | None], machine: lp.Machine) -> lp.Schedule | None:
     """What `schedule` gives, if a GPU takes it."""
 
     def lowered() -> lp.Schedule | None:

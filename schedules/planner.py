@@ -25,7 +25,7 @@ from .greedy import MOST_WHOLE, NEAR_BOUND, TICK, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
 from .normal_form import normal_form
 from .plan import VERSION, Decision, Group, Plan, Trace, flat, frozen
-from .rules import RULES, Rule, Traits, View, traits
+from .rules import RULES, Rule, Traits, View, traits_of
 
 SHARED_BYTES = 1 << 20
 """What siblings read together, at least, to be considered for one launch."""
@@ -171,11 +171,8 @@ class Planner:
         original = {old: new for new, old in self.part(ids)[0].labels.items()}
         every: dict[str, Traits] = {}
         for n in ids:
-            part, key = self.part(frozenset((n,)))
-            if key not in self.traits:
-                alone = lp.Schedule(part.func)
-                self.traits[key] = {x: traits(alone, x) for x in alone.stages}
-            every |= {original[part.labels[x]]: kind for x, kind in self.traits[key].items()}
+            found = traits_of(*self.part(frozenset((n,))), self.traits)
+            every |= {original[x]: kind for x, kind in found.items()}
         labels = self.part(ids)[0].labels
 
         def alone_trace(stages: tuple[str, ...]) -> Trace:

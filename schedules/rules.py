@@ -78,8 +78,7 @@ class View:
     @cached_property
     def traits(self) -> Mapping[str, Traits]:
         """What is known of each stage, by its index maps."""
-        s = self.schedule
-        return self.known if self.known is not None else {x: traits(s, x) for x in s.stages}
+        return self.known if self.known is not None else traits_by_nest(self.schedule)
 
     @property
     def classes(self) -> Mapping[str, str]:
@@ -167,6 +166,26 @@ def traits(s: lp.Schedule, stage: str) -> Traits:
     else:
         tiled = several(s, stage) if c is None else worth_tiling(s, c, STORED_FIRST)
     return Traits(classify(s, stage), tiled, folds)
+
+
+def traits_by_nest(s: lp.Schedule) -> Mapping[str, Traits]:
+    """What each stage is in a program that no step was taken on, asked of its nest alone, once for all alike."""
+    known: dict[str, dict[str, Traits]] = {}
+    try:
+        parts = [lp.extract(s.func, nest.stages) for nest in lp.nests(s.func)]
+    except lp.ScheduleError:  # nests that share memory of a kernel
+        return {x: traits(s, x) for x in s.stages}
+    found = {x: kind for part in parts for x, kind in traits_of(part, lp.text(part.func), known).items()}
+    return {x: found[x] for x in s.stages}
+
+
+def traits_of(part: lp.Part, text: str, known: dict[str, dict[str, Traits]]) -> dict[str, Traits]:
+    """What the stages of a part are, by their names in its program; `known`, which fills up, has by their `text` what
+    those of others are."""
+    if text not in known:
+        alone = lp.Schedule(part.func)
+        known[text] = {x: traits(alone, x) for x in alone.stages}
+    return {part.labels[x]: kind for x, kind in known[text].items()}
 
 
 def classify(s: lp.Schedule, stage: str) -> str:

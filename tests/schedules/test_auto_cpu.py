@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from named_programs import PROGRAMS
+from support.call_counts import calls
 
 import loopir as lp
 import schedules
@@ -273,3 +274,17 @@ def test_what_is_left_of_a_line_evaluates_functions_by_vectors(size: int | None)
         assert made.loop(made.loops(stage)[-1]).kind == "vectorize"
     a = np.linspace(-9, 9, 20000, dtype=np.float32)
     np.testing.assert_allclose(made.build("llvm")(a), np.sin(a), rtol=0, atol=1e-6)
+
+
+def test_twice_the_products_take_about_twice_the_work() -> None:
+    """Alike nests are scheduled once, and no step looks at the others."""
+
+    def work(products: int) -> int:
+        x = lp.placeholder((64, 64), "float32", name="x")
+        for n in range(products):
+            x = lp.relu(x @ lp.placeholder((64, 64), "float32", name=f"w{n}")) + 1.0
+        s = lp.Schedule(x)
+        return calls(lambda: schedules.auto(s, "llvm"))
+
+    work(8)
+    assert work(32) < 2.6 * work(16)
