@@ -374,7 +374,7 @@ def _judged(p: Program, given: list[Array | None], results: Any) -> Outcome:
 def _numbers(x: Any) -> Array:
     """The elements of what a call gave back, which is of the kind of what it took."""
     if hasattr(x, "tolist"):
-        return np.asarray(x.tolist(), np.float64)
+        return np.asarray(x.tolist(), np.float64).reshape(getattr(x, "shape", -1))  # a list of nothing has no shape
     if hasattr(x, "__dlpack__"):
         return np.from_dlpack(x).astype(np.float64)
     return np.asarray(x).astype(np.float64)
