@@ -142,7 +142,8 @@ def two_matrices(s: lp.Schedule, stage: str) -> lp.Schedule | None:
     """`s` with what `stage` multiplies as two matrices, of 16 bits where that loses nothing; None if it multiplies two
     as they lie, or no two."""
     made = computed(s, stage)
-    if made is None and len(reads_of(s, stage)) != 2:
+    reads = reads_of(s, stage)
+    if made is None and (len(reads) != 2 or any(is_strided(s, stage, t) for t in reads)):
         made = materialized(s, stage)
     return made if made is not None and len(reads_of(made, stage)) == 2 else None
 
@@ -150,7 +151,7 @@ def two_matrices(s: lp.Schedule, stage: str) -> lp.Schedule | None:
 def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with what `stage`, a sum over one loop of products of two factors, computes of an operand as a matrix of its
     own: once for each element, and not for each product; so, too, an operand that is read in another shape than it
-    has, as heads that are merged. `s` itself if there is nothing of either kind."""
+    has, as heads that are merged, and one of which no neighbours are read. `s` itself if there is nothing of a kind."""
     made = [_each_once(s, stage, sides) for sides in _sides(s, stage)]
     return next((t for t in made if len(reads_of(t, stage)) == 2), made[0] if made else s)
 
@@ -158,7 +159,7 @@ def materialized(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _each_once(s: lp.Schedule, stage: str, sides: Sides) -> lp.Schedule:
     """`s` with what is computed of each of the two operands as a matrix, where that may be."""
     for side in sides:
-        plain = len(side) == 1 and not is_viewed(s, side[0])
+        plain = len(side) == 1 and not is_viewed(s, side[0]) and not is_strided(s, stage, side[0])
         if plain and side[0].buffer in multiplied(s, stage):
             continue
         names, loops = _matrix(s, stage, side)
@@ -168,6 +169,13 @@ def _each_once(s: lp.Schedule, stage: str, sides: Sides) -> lp.Schedule:
                 s = s.reindex(stage, names, *loops, dtype=kind)
                 break
     return s
+
+
+def is_strided(s: lp.Schedule, stage: str, read: Any) -> bool:
+    """Whether neighbours in none of the loops of `stage` that `read` depends on, which are several, lie side by side:
+    each element is a sector of its own, as of one of the numbers of a pair."""
+    loops = [x for x in s.loops(stage) if not read.invariant(x) and extent(s, x) != 1]
+    return len(loops) > 1 and not any(read.contiguous(x) for x in loops)
 
 
 Sides = tuple[list[Any], list[Any]]
