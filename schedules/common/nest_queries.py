@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -41,17 +41,22 @@ def is_guarded(s: lp.Schedule, loop: str) -> bool:
 
 def evaluates_functions(s: lp.Schedule, stage: str) -> bool:
     """Whether a value of `stage` is made by a function that takes several instructions after one another, as exp."""
+    return next(functions_of(s, stage), None) is not None
+
+
+def functions_of(s: lp.Schedule, stage: str) -> Iterator[Any]:
+    """The values of `stage`, whole ones before their parts, that are made by a function that takes several instructions
+    after one another, as exp."""
     pending: list[Any] = [s.loop(x) for x in s.loops(stage)[-1:]]
     while pending:
         x = pending.pop()
         function = getattr(x, "fn", None)
         if function is not None and getattr(function, "ulp", 0.0) > 0 and function.work > 1:
-            return True
+            yield x
         if getattr(x, "label", stage) == stage:
             inside = (getattr(x, name, ()) for name in ("body", "then", "orelse", "values", "args"))
             pending += [y for found in inside for y in found]
             pending += [getattr(x, name) for name in ("value", "a", "b") if hasattr(x, name)]
-    return False
 
 
 def divides_in_values(s: lp.Schedule, stage: str) -> bool:

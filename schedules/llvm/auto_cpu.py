@@ -14,6 +14,7 @@ import loopir as lp
 from ..common.contraction import contraction, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined, views_inlined
+from ..common.hoisted_tables import hoisted_tables
 from ..common.knobs import Knob, either, octaves
 from ..common.nest_queries import (
     evaluates_functions,
@@ -26,6 +27,7 @@ from ..common.nest_queries import (
     legal,
     one_nest,
     reads_own,
+    written_by,
 )
 from ..common.normalize_nests import normalized
 from ..common.operands import is_reshaped_operand, materialized
@@ -77,6 +79,7 @@ UNIT = Knob("unit", "which instructions multiply", lambda formula: ("vectors",),
 LANE_ELEMENTS = Knob("lanes", "elements that the lanes of an iteration take", octaves(2, 512), 0.1)
 CHUNK_LENGTH = Knob("chunk", "iterations of a line that a thread takes at once", octaves(1024, 1 << 20), 0.02)
 IN_FLIGHT = Knob("in flight", "vectors that one iteration takes of a line", octaves(1, 16), 0.05)
+TABLES = Knob("tables", "whether functions that each row evaluates alike are tables", either, 0.3)
 STREAMED = Knob("streamed", "whether results are stored past the caches", either, 0.2)
 GRID_ROWS = Knob("rows", "rows of a grid that are taken together", octaves(1, 8), 0.05)
 
@@ -88,9 +91,29 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     tiles, as does a convolution. Reductions along a row fold vectors, and those across rows take these as they lie; in
     others the lanes are brought inside the reduced loops, so that a vector of sums stays in a register. What is read
     across the direction of the results goes through tiles in registers. Two products with folds of rows between them,
-    as in attention, are one loop over blocks.
+    as in attention, are one loop over blocks. Functions that a row evaluates as the one before did are evaluated once,
+    into a table, where that is predicted to be faster.
     """
-    is_new, s = not s.trace, index_stages_inlined(s)
+    made, t = _scheduled(s, lanes, is_new=not s.trace), s
+    for stage in s.stages:
+        t = hoisted_tables(t, stage)
+    if t.func is s.func:
+        return made
+    tables = frozenset(y for x in t.stages if x not in s.stages for y in written_by(t, x))
+    other = legal(t, _scheduled, lanes, is_new=not s.trace, tables=tables)
+    return other if other is not None and TABLES(_is_faster(other, made)) else made
+
+
+def _is_faster(s: lp.Schedule, other: lp.Schedule) -> bool:
+    """Whether `s` is predicted to be faster than `other`, on one thread and on as many as there are."""
+    prices = ((lp.predict(x, "llvm", threads=n).seconds for x in (s, other)) for n in (1, None))
+    return all(mine < others for mine, others in prices)
+
+
+def _scheduled(s: lp.Schedule, lanes: int | None, *, is_new: bool, tables: frozenset[str] = frozenset()) -> lp.Schedule:
+    """`s` with its stages scheduled, of which those that store to `tables` stay before the rows that read them;
+    `is_new` where no step was taken but those that made these."""
+    s = index_stages_inlined(s)
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(views_inlined(s))) if is_new else s)
@@ -98,9 +121,9 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     if laned is not s:
         s, together = laned, None
     else:
-        together = _rows_in_one_loop(s, lanes)
+        together = _rows_in_one_loop(s, lanes, tables)
         if together is None and (split := _periods_split(s, lanes)).func is not s.func:
-            s, together = split, _rows_in_one_loop(split, lanes)
+            s, together = split, _rows_in_one_loop(split, lanes, tables)
     if together is not None:
         return together
     s = _windows_first(shared_rows(s), lanes)
@@ -287,9 +310,10 @@ def _operands_once(s: lp.Schedule, stage: str) -> lp.Schedule:
     return t if c is not None and worth_tiling(t, c, WORTH_A_MATRIX) else s
 
 
-def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
-    """All stages in one loop over rows of the last one, if they can be there; rows of it are on threads then."""
-    if len(s.stages) < 2 or len(lp.nests(s.func)) < 2:
+def _rows_in_one_loop(s: lp.Schedule, lanes: int | None, tables: frozenset[str]) -> lp.Schedule | None:
+    """All stages but those of `tables` in one loop over rows of the last one, if they can be there; rows of it are on
+    threads then."""
+    if _nest_count(s, _making_rows(s, tables)) < 2:
         return None
     last = s.stages[-1]
     loops = s.loops(last)
@@ -302,9 +326,19 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None) -> lp.Schedule | None:
         t = rows(prepared, lanes=lanes) if folds else windows(s, lanes=lanes)
         outer = t.loops(last)[0]
         on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
-        if all(outer in t.loops(x) for x in t.stages) and on_threads:
+        if all(outer in t.loops(x) for x in _making_rows(t, tables)) and on_threads:
             return t if ONE_LOOP(True) else None
     return None
+
+
+def _nest_count(s: lp.Schedule, stages: Sequence[str]) -> int:
+    """How many nests the `stages` stand in."""
+    return len({s.loops(x)[:1] or x for x in stages})
+
+
+def _making_rows(s: lp.Schedule, tables: frozenset[str]) -> list[str]:
+    """The stages of `s` that store to more than `tables`."""
+    return [x for x in s.stages if not written_by(s, x) <= tables]
 
 
 def _rows_as_one_loop(s: lp.Schedule, folds: Sequence[str]) -> lp.Schedule:

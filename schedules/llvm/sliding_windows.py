@@ -52,9 +52,10 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
 
 
 def _same_for_all(s: lp.Schedule, stage: str, loops: tuple[str, str]) -> bool:
-    """Whether `stage` reads the same in all iterations of `loops`, and would compute it in each strip again."""
-    reads = reads_of(s, stage) if stage in s.stages else []
-    return bool(reads) and all(t.invariant(x) for t in reads for x in loops)
+    """Whether `stage` reads the same in all iterations of `loops`, and would compute it in each strip again; one that
+    reads nothing, whether it stores to the same elements."""
+    touched = (reads_of(s, stage) or s.accesses(stage)) if stage in s.stages else []
+    return bool(touched) and all(t.invariant(x) for t in touched for x in loops)
 
 
 def _strip(length: int | None) -> int:
