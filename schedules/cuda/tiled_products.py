@@ -303,19 +303,18 @@ def _by_warps(s: lp.Schedule, stage: str, how: Callable[..., lp.Schedule], optio
 
 def _bytes_product(s: lp.Schedule, stage: str) -> lp.Schedule:
     """A product of elements of 8 bits, by warpgroups or by warps; operands whose rows do not run along the reduced loop
-    as they lie, or copied so that they do."""
+    as they lie, or copied so that they do, and rows that are no whole vectors filled up in copies."""
     c = require_contraction(s, stage)
-    many = (extent(s, c.row) or HIGH) >= SHORT_ROWS
-    wide = lp.machine().has("wgmma") and many
-    recipes: list[Callable[[lp.Schedule], lp.Schedule]] = []
-    if wide and along_rows(s, c):
-        recipes.append(partial(_along_rows, stage=stage))
-        if not _whole_vectors(s, c):
-            recipes.append(partial(_in_whole_rows, stage=stage))
-    recipes.append(partial(_bytes_by_warps, stage=stage))
-    if not (c.left.along and c.right.along):
-        after = (_along_rows, _bytes_by_warps) if wide else (_bytes_by_warps,)
-        recipes += [partial(_turned_along, stage=stage, recipe=x) for x in after]
+    many, turned = (extent(s, c.row) or HIGH) >= SHORT_ROWS, not (c.left.along and c.right.along)
+    wide = lp.machine().has("wgmma") and many and (turned or along_rows(s, c))
+    along: list[Callable[..., lp.Schedule]] = [*([_along_rows] if wide else []), _bytes_by_warps]
+    if (extent(s, c.reduced) or 0) % _vector(s, c):
+        along = [partial(_in_whole_rows, recipe=along[0]), _bytes_by_warps]
+    if not turned:
+        recipes = [partial(x, stage=stage) for x in along]
+    else:
+        recipes = [partial(_bytes_by_warps, stage=stage)]
+        recipes += [partial(_turned_along, stage=stage, recipe=x) for x in along]
     return _cheapest_of(s, stage, (*recipes, *_of_few_rows(s, c)))
 
 
@@ -349,9 +348,9 @@ def _turned_along(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str
     return recipe(s, stage)
 
 
-def _in_whole_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """The product `stage` on warpgroups, of copies of the operands whose rows are filled up with zeros to whole
-    vectors, as boxes want them; both copies are one launch."""
+def _in_whole_rows(s: lp.Schedule, stage: str, recipe: Callable[[lp.Schedule, str], lp.Schedule]) -> lp.Schedule:
+    """The product `stage` by `recipe`, of copies of the operands whose rows are filled up with zeros to whole vectors,
+    as boxes want them; both copies are one launch."""
     s, stage, _ = followed(s, stage)
     c = require_contraction(s, stage)
     s, steps = s.split(c.reduced, _vector(s, c)).with_loops
@@ -363,7 +362,7 @@ def _in_whole_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
     s, _ = s.fuse(*steps).with_loops
     for copy in copies:
         s = elementwise(s, copy)
-    s = matmul_wgmma(s, stage)
+    s = recipe(s, stage)
     return if_legal(s, "merge", *(s.loops(x)[0] for x in copies), side_by_side=True)
 
 

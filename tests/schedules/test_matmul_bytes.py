@@ -15,7 +15,7 @@ from schedules.common.fusion import inlined
 from schedules.common.operands import alone, computed
 from schedules.cuda.matmul_mma import in_bytes, matmul_mma
 from schedules.cuda.matmul_split_k import matmul_split
-from schedules.cuda.tiled_products import _in_whole_rows  # pyright: ignore[reportPrivateUsage]
+from schedules.cuda.tiled_products import _along_rows, _in_whole_rows  # pyright: ignore[reportPrivateUsage]
 
 
 def _numbers(shape: tuple[int, ...], name: str, seed: int) -> Any:
@@ -88,7 +88,7 @@ def test_rows_that_are_no_whole_vectors_are_filled_up_in_copies(kind: str, m: in
     wide = "int32" if kind == "int8" else "float32"
     with lp.scheduling_for(lp.machine("sm_90a")):
         s = inlined(lp.Schedule((lp.cast(lp.cast(x, wide) @ lp.cast(y, wide).T, "float32") * z).named("o")))
-        s = _in_whole_rows(s, next(q for q in s.stages if s.reduced(q)))
+        s = _in_whole_rows(s, next(q for q in s.stages if s.reduced(q)), _along_rows)
         (lowered,) = lp.lower(s, "cuda")
     assert len(s.report(arch="sm_90a").kernels) == 2
     assert "tma_load" in lp.text(s.func)
