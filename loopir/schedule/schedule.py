@@ -30,7 +30,7 @@ from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import labels_of, loops_of
 from loopir.ir.verify.verify import verify
 from loopir.loading import load
-from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage
+from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage, join_names
 from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
 from loopir.schedule.core.queries import (
     StageAccess,
@@ -195,9 +195,14 @@ class Schedule(Methods):
 
     @property
     def with_stage(self) -> tuple[Self, str]:
-        """This Schedule, and the one stage that the last step has made: `s, copy = s.cache_write(...).with_stage`."""
-        (stage,) = self.last.stages
-        return self, stage
+        """This Schedule, and the one stage that the last step has made: `s, copy = s.cache_write(...).with_stage`.
+
+        Raises ScheduleError where it has made several, or none.
+        """
+        made = self.last.stages
+        if len(made) != 1:
+            raise ScheduleError(f"the last step has made {join_names(made)}, not one stage: take s.last")
+        return self, made[0]
 
     def loop(self, name: str) -> Loop:
         """The loop called `name`, with its extent, kind and body."""

@@ -212,7 +212,8 @@ def matmul_gpu(
     s, (ko, ki) = s.split(c.reduced, depth).with_loops
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
-    s, inner = s.cache_write(stage, "local", at=bj).with_stage
+    s = s.cache_write(stage, "local", at=bj)
+    inner = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what the fold goes on from, perhaps
     tiles: list[str] = []
     for operand in (c.left, c.right):
         s, copy = s.cache_read(inner, operand.buffer, "shared", at=ko).with_stage

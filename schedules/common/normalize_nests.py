@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from .contraction import contraction, separate_operands
-from .nest_queries import argument_names, extent, if_legal, one_nest, reads_of
+from .nest_queries import argument_names, extent, if_legal, one_nest, reads_of, result_of
 
 
 @lp.composite
@@ -37,7 +37,7 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
     for stage in found:
         s = _alone(s, stage)
     for stage in found:
-        s = _from_identity(_reduced_innermost(s, stage), stage) if one_nest(s, stage) else s
+        s = _from_identity(_started(_reduced_innermost(s, stage), stage), stage) if one_nest(s, stage) else s
     return s
 
 
@@ -47,6 +47,14 @@ def distributed(s: lp.Schedule) -> lp.Schedule:
     for stage in s.stages:
         if not one_nest(s, stage):
             s = _alone(s, stage)
+    return s
+
+
+@lp.composite
+def rectangular(s: lp.Schedule) -> lp.Schedule:
+    """`s` with the loops of its folds that depend on others over the rectangles around them, guarded."""
+    for loop in dict.fromkeys(x for stage in s.stages if s.reduced(stage) for x in s.loops(stage)):
+        s = if_legal(s, "rectangularize", loop)
     return s
 
 
@@ -100,6 +108,27 @@ def _reduced_innermost(s: lp.Schedule, stage: str) -> lp.Schedule:
         if order == loops or s.why("reorder", *order) is None:
             return s if order == loops else s.reorder(*order)
     return s
+
+
+def _started(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the number that the nest before that of `stage` stores as what the fold `stage` starts from; `s` itself
+    if there is none."""
+    free = [x for x in s.loops(stage) if x not in s.reduced(stage)]
+    before = s.stages[: s.stages.index(stage)][-1:]
+    if not before or _init(s, stage) is not None or not _stores_only(s, before[0], stage, len(free)):
+        return s
+    t = s
+    for first, second in zip(s.loops(before[0]), free, strict=True):
+        if t.why("fuse_loops", first, second) is not None:
+            return s
+        t = t.fuse_loops(first, second)
+    return t.merge_reduction(stage) if t.why("merge_reduction", stage) is None else s
+
+
+def _stores_only(s: lp.Schedule, before: str, stage: str, depth: int) -> bool:
+    """Whether `before` stands alone in `depth` loops, reads nothing, and stores to what `stage` does."""
+    stored = [t for t in s.accesses(before) if t.write and t.buffer == result_of(s, stage)]
+    return len(s.loops(before)) == depth and one_nest(s, before) and len(stored) == len(s.accesses(before)) == 1
 
 
 def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -16,7 +16,7 @@ from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
 from ..common.fusion import epilogue, index_stages_inlined, inlined
 from ..common.nest_queries import free_loops, iterations, one_nest, reader
-from ..common.normalize_nests import distributed, normalized
+from ..common.normalize_nests import distributed, normalized, rectangular
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, over_folds, over_products, with_views_split
@@ -86,20 +86,18 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
 def _cheapest_form(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
     """What `schedule` makes of `s` as it is written, or with its updates as reductions, or its statements in nests of
     their own, where it is written otherwise: the cheapest."""
-    if s.trace or all(one_nest(s, x) or in_steps(s, x) for x in s.stages):
+    plain = all(one_nest(s, x) or in_steps(s, x) for x in s.stages)
+    if s.trace or (plain and all(s.why("fold_into_reduce", x) is not None for x in s.stages)):
         return schedule(s)
-    forms = [partial(_of_form, how=form, schedule=schedule) for form in (normalized, distributed)]
-    made = cheapest(s, [schedule, *forms])
+    folds = normalized(s)
+    forms = [s, folds, rectangular(folds)]
+    if not all(one_nest(folds, x) for x in folds.stages):
+        forms.append(distributed(s))
+    made = cheapest(s, [partial(_of_form, form=x, schedule=schedule) for x in dict.fromkeys(forms)])
     return schedule(s) if made is None else made
 
 
-def _of_form(
-    s: lp.Schedule, how: Callable[[lp.Schedule], lp.Schedule], schedule: Callable[[lp.Schedule], lp.Schedule]
-) -> lp.Schedule:
-    """What `schedule` makes of `s` in the form that `how` gives it; ScheduleError where that is the one it has."""
-    form = how(s)
-    if form is s:
-        raise lp.ScheduleError(f"{how.__name__} leaves the program as it is")
+def _of_form(_: lp.Schedule, form: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
     return schedule(form)
 
 
@@ -167,6 +165,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("product of copies of views", _is_free_product, multiply_copies),
                 Recipe("rows after a product", _starts_rows, _rows_after, ends="program"),
                 Recipe("reduction", _streams, reduction, ends="row"),
+                Recipe("fold into one", _is_one_fold, _by_several),
                 Recipe("chains in place", is_chain, lambda s, x: chains_in_place(s, x, threads=threads)),
                 Recipe("sweep by diagonals", has_diagonals, lambda s, x: diagonal_tiles(s, x, threads=threads)),
                 Recipe("loop with carried dependences", _has_no_free_loop, partial(_carried, threads), checked=False),
@@ -282,6 +281,11 @@ def _is_transposed(s: lp.Schedule, stage: str) -> bool:
 
 def _has_neighbours(s: lp.Schedule, stage: str) -> bool:
     return one_nest(s, stage) and bool(reaches(s, stage)) and not _is_transposed(s, stage)
+
+
+def _is_one_fold(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds over all of its loops."""
+    return bool(s.reduced(stage)) and one_nest(s, stage) and set(s.reduced(stage)) == set(s.loops(stage))
 
 
 def _is_known_fold(s: lp.Schedule, stage: str) -> bool:

@@ -59,6 +59,18 @@ def f(x: "int32[{b}]", z: "int32[{n}]", y: "inout int32[{b}]", m: "inout int32[{
             y[i] = maximum(y[i], x[i] - z[j])
             m[j] = maximum(m[j], x[i] * z[j])
 """,
+    "a fold into one": """
+def f(x: "int32[{b}, {n}]", s: "inout int32[1]"):
+    for i in range({b}):
+        for j in range({n}):
+            s[0] += x[i, j] * x[i, j]
+""",
+    "a fold over a triangle": """
+def f(x: "int32[{b}, {b}]", s: "inout int32[1]"):
+    for i in range({b}):
+        for j in range(i):
+            s[0] += x[i, j] * x[j, i]
+""",
     "two histograms": """
 def f(x: "int32[{b}, {n}]", h: "inout int32[64]", c: "inout int32[64]"):
     for i in range({b}):

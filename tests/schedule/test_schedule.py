@@ -343,6 +343,8 @@ def test_a_step_gives_back_what_it_made(s: Schedule) -> None:
     assert set(stages) == set(copied.stages) - set(split.stages)
     assert set(buffers) == set(copied.buffers) - set(split.buffers)
     assert copied.with_stage == (copied, *stages)
+    with pytest.raises(ScheduleError, match="last step has made none, not one stage"):
+        copied.rename(copied.loops()[0], "renamed").with_stage  # noqa: B018
     assert loops
     assert stages
     assert buffers

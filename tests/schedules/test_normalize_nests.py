@@ -9,7 +9,7 @@ import loopir as lp
 from loopir.ir.parser.parse import parse
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
-from schedules.common.normalize_nests import normalized
+from schedules.common.normalize_nests import normalized, rectangular
 from schedules.llvm.auto_cpu import cpu
 
 UPDATES = (
@@ -124,3 +124,35 @@ def f(A: "float64[64, 64]", B: "float64[64, 64]", C: "inout float64[64, 64]"):
 """))  # fmt: skip
     made = cpu(s)
     assert sum("matmul_cpu" in str(step) for step in made.trace) == 2
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.sampled_from(["0.0", "-2.5"]))
+def test_a_fold_starts_from_the_nest_before_it(n: int, m: int, start: str) -> None:
+    """Where its loops are written in another order than those of what it starts from."""
+    s = lp.Schedule(parse(f'''
+def f(p: "float64[{n}, {m}]", V: "float64[{m}, 5]", O: "out float64[{n}, 5]"):
+    for i in range({n}):
+        for d in range(5):
+            O[i, d] = {start}
+        for j in range({m}):
+            for d1 in range(5):
+                O[i, d1] += p[i, j] * V[j, d1]
+'''))  # fmt: skip
+    made = normalized(s)
+    assert len(made.stages) == 1 or 1 in (n, m)
+    assert_equivalent(made.func, s.func)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 7))
+def test_triangles_are_folded_over_the_rectangle_around_them(n: int) -> None:
+    s = lp.Schedule(parse(f'''
+def f(A: "int32[{n}, {n}]", c: "inout int32[1]"):
+    for i in range({n}):
+        for j in range(i):
+            for k in range(j):
+                c[0] += A[i, j] * A[j, k]
+'''))  # fmt: skip
+    made = rectangular(normalized(s))
+    assert_equivalent(made.func, s.func)
