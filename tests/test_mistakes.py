@@ -246,6 +246,8 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: S.get_loops("C"), AttributeError, r's.loops\("C"\) names the loops of stage C'),  # pyright: ignore
     (lambda: S.get_block("C"), AttributeError, "a stage goes by its name, and s.stages has the names"),  # pyright: ignore
+    (lambda: S.bind("j", "vthread"), lp.ScheduleError, "no axis 'vthread'.*\n.*for virtual threads unroll_and_jam"),
+    (lambda: S.vthread("j"), AttributeError, r"s.unroll_and_jam\(loop, 2\) makes them"),  # pyright: ignore
     (lambda: S.predict(), AttributeError, r'lp.predict\(s, "llvm"\) predicts the time'),  # pyright: ignore
     (lambda: S.why(S.split, "i", 4), TypeError, r's.why\("split", "i", 4\), not <bound method'),  # pyright: ignore
     (lambda: S.show(depth="all"), TypeError, "depth='all'; it is a number of loops"),  # pyright: ignore

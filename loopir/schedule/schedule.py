@@ -476,7 +476,7 @@ _WRITTEN_INSTEAD = {
     **dict.fromkeys(("get_block", "get_sblock", "get_stage"), "a stage goes by its name, and s.stages has the names"),
     **dict.fromkeys(("predict", "estimate", "cost"), 'lp.predict(s, "llvm") predicts the time'),
     **dict.fromkeys(("interpret", "simulate"), 's.build("interpret") runs it'), "gpu": 's.bind(loop, "blockIdx.x")',
-    **dict.fromkeys(("vthread", "virtual_thread"), "split, reorder and unroll make them: docs/elsewhere.md"),
+    **dict.fromkeys(("vthread", "virtual_thread"), "s.unroll_and_jam(loop, 2) makes them: docs/elsewhere.md"),
     **dict.fromkeys(("inline", "compute_with"), 's.compute_inline("D") and s.fuse_loops("i", "j") are steps'),
     **dict.fromkeys(("compile", "jit", "run", "lower"), "s.build() compiles it to a kernel, which takes arrays"),
     **dict.fromkeys(("schedule", "optimize", "auto"), "schedules.auto(s) schedules it"),

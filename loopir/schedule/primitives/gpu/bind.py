@@ -20,6 +20,9 @@ LIMITS = {
     "lane": LANES, "warp.x": 32, "warp.y": 32, "warpgroup": MAX_THREADS // (GROUP_WARPS * LANES), "cluster": 16,
 }  # fmt: skip
 
+VIRTUAL = "for virtual threads unroll_and_jam, which runs iterations together, each with memory of its own"
+"""What to take for TVM's axis of that name."""
+
 
 @primitive
 def bind(func: Func, loop: str, axis: str) -> Func:
@@ -74,7 +77,7 @@ def bind(func: Func, loop: str, axis: str) -> Func:
         raise ScheduleError(
             f"there is no axis {axis!r}; the axes are {join_names(AXES)}",
             loop=target.var,
-            suggestion=close_names(axis, AXES),
+            suggestion=VIRTUAL if "vthread" in axis else close_names(axis, AXES),
         )
     around = [x for x in path_to(func, target)[:-1] if isinstance(x, Loop)]
     for other in (*around, *loops(target.body)):
