@@ -170,7 +170,7 @@ def test_a_guard_that_is_dropped_kept_others_from_asking(control: str, asked: st
 
 
 @settings(max_examples=40, deadline=None)
-@given(forms(("scattered", "asking")), st.data())
+@given(forms(("scattered", "asking", "deciding")), st.data())
 def test_every_step_keeps_the_meaning_or_refuses(func: lp.Func, data: st.DataObject) -> None:
     for name in data.draw(st.lists(st.sampled_from(JUDGED), min_size=1, max_size=6)):
         if listed := candidate_steps(func, name) if name in TABLE else []:

@@ -382,7 +382,7 @@ FAMILIES: dict[str, Callable[[Draws], str]] = {
     )
 }  # fmt: skip
 """By name, each a text of the draws."""
-FROM_MEMORY = ("ragged", "scattered", "asking")
+FROM_MEMORY = ("ragged", "scattered", "asking", "deciding")
 """Families whose bounds or subscripts are read from memory."""
 ROUNDED = ("factored",)
 """Families whose values are rounded, by quotients or powers of small integers: drawn only where they are named."""

@@ -82,12 +82,39 @@ def asking(d: Draws) -> str:
         (f"Y[i] = sum({d.value('X[T[0] % 4]', 'A[j]', t=t)}, over=j)", "2"),
         (f"Y[i] = sum({d.value('A[i]', t=t)}, over=j)", "T[0] % 3"),
         (f"Y[j] = {d.value('A[i]', t=t)}", "min(T[0] % 4, 2)"),
+        (f"Y[i] = sum({d.value('A[i]', t=t)}, over=j)", f"T[0] % 3 + {n} - 1"),
     )
-    guard = d.pick("", "", "if T[0] < 2:", "if i < 3:")
+    band = f"if {n} - i - 1 <= j and j < T[0] % 3 + {n} - i - 1:"  # as skewing a loop of T[0] % 3 makes it
+    guard = band if "- 1" in of else d.pick("", "", "if T[0] < 2:", "if i < 3:")
     nest = [f"for i in range({n}):", f"    for j in range({of}):", f"        {guard}", f"            {body}"]
     nest = nest if guard else [nest[0], nest[1], f"        {body}"]
     head = f'def asking({decl}A: "{t}[{n} + 4]", L: "int32[{n} + 1]", X: "{t}[4]", Y: "inout {t}[{n} + 4]"):'
     return lines(head, '    with alloc("int32[1]") as T:', *("        " + x for x in (*fill, *nest)))
+
+
+def deciding(d: Draws) -> str:
+    """Tiles that stick out over an edge, under a guard around conditions and lengths that memory tells."""
+    (decl, n), t, w = d.size("n"), d.type(), d.number(1, 3)
+    at = f"i * {w} + {{}}"
+    edge, own = f"if {at} < {n}:", f"if {at} < {n}: " if d.chance() else ""
+    asked = d.pick("K[k]", "K[k]", f"L[{at.format('k')}]", "L[0]", f"K[{w - 1} - k]" if not own else "K[k]")
+    control = d.pick(f"if {asked} < 2:", f"for j in range({asked} % 3):", f"if {asked} < 2 and i < 2:")
+    over = "(i, k, j)" if control.startswith("for") else "(i, k)"
+    return lines(
+        f'def deciding({decl}A: "{t}[{n}]", L: "int32[{n} + 1]", S: "out {t}[1]"):',
+        f'    S[0]: "start" = {zero(t)}',
+        f"    for i in range(({n} + {w - 1}) // {w}):",
+        f'        with alloc("{t}[{w}]", scope="local") as T, alloc("int32[{w}]", scope="local") as K:',
+        f"            for x in range({w}):",
+        f"                {edge.format('x')}",
+        f"                    T[x] = A[{at.format('x')}]",
+        f"            for y in range({w}):",
+        f"                {own.format('y')}K[y] = {d.pick('1', 'L[0]')}",
+        f"            for k in range({w}):",
+        f"                {edge.format('k')}",
+        f"                    {control}",
+        f"                        S[0] = {d.pick('sum', 'max', 'sum')}({d.value('T[k]', t=t)}, over={over})",
+    )
 
 
 def constant_folds(d: Draws) -> str:
@@ -109,4 +136,4 @@ def constant_folds(d: Draws) -> str:
     )
 
 
-REDUCTION_FAMILIES = (factored, scattered, sheared, asking, constant_folds)
+REDUCTION_FAMILIES = (factored, scattered, sheared, asking, deciding, constant_folds)
