@@ -224,13 +224,41 @@ def _of_rows(ordered: Tensor, q: float) -> Tensor:
 def searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
     """How many elements of `a`, in order, are below each of `v`, or at most it for side "right"; in int64.
 
-    Every element is compared with every other, which vectors do: for some thousands of elements.
+    It is found by halves where `a` is of a known length that is more than MOST_COUNTED. Else every element is compared
+    with every other, which vectors do: for some thousands of elements.
     """
     e, new = as_expr(Tensor, a, None), as_expr(Tensor, v, None)
     if side not in ("left", "right") or e.ndim != 1:
         raise ExprError(f"searchsorted in {e.described()}, side={side!r}; it is of one dimension, 'left' or 'right'")
+    known = e.shape[0]
+    if isinstance(known, int) and MOST_COUNTED < known < 1 << 31:
+        dtype, below = common_type([e, new]), "<=" if side == "right" else "<"
+        flat = cast(new, dtype).reshape(-1)
+        found = call(_formatted_nest(_halving(known, below), t=dtype.name), cast(e, dtype), flat)
+        return cast(found, "int64").reshape(new.shape)
     new = new[..., None]
     return total(e <= new if side == "right" else e < new, axis=-1)
+
+
+MOST_COUNTED = 64
+"""Elements that vectors compare with another one in about the time of the steps of a search by halves, each of which
+waits for the one before."""
+
+
+def _halving(count: int, below: str) -> str:
+    """A nest that finds for each of V how many of the `count` elements of A, in order, are `below` it.
+
+    After each step the count is P or up to as many more as are left. The bounds of subscripts hold in any case, so that
+    they need no tests when the nest runs.
+    """
+    head = 'def search(m: "size", A: "{t}[count]", V: "{t}[m]", P: "out int32[m]"):'.replace("count", str(count))
+    lines, last = [head, "    for i in range(m):", "        P[i] = 0"], count - 1
+    while count:
+        half = max(1, count // 2)
+        at = f"min(max(P[i] + {half - 1}, 0), {last})"
+        lines.append(f"        P[i] = P[i] + select(A[{at}] {below} V[i], {half}, 0)")
+        count = count - half if count > 1 else 0
+    return "\n".join(lines)
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:

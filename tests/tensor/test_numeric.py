@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from running import run
+from running import assert_as_numpy, run
 
 import loopir as lp
 import schedules
@@ -91,6 +91,35 @@ def test_a_system_is_solved_by_its_factors(n: int, seed: int) -> None:
     np.testing.assert_allclose(factor, np.linalg.cholesky(a), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(a @ x, b, rtol=1e-9)
     np.testing.assert_allclose(np.triu(a) @ upper, b[:, 0], rtol=1e-9)
+
+
+TYPES = ("float32", "float16", "int32", "uint8", "int64", "float64")
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(1, 200),
+    st.sampled_from([(), (0,), (7,), (3, 4)]),
+    st.sampled_from(["left", "right"]),
+    st.sampled_from(TYPES),
+    st.sampled_from(TYPES),
+    st.randoms(use_true_random=False),
+)
+def test_places_among_elements_in_order(
+    n: int, shape: tuple[int, ...], side: Any, ordered: str, asked: str, random: Any
+) -> None:
+    rng = np.random.default_rng(random.randrange(1 << 32))
+    a, v = np.sort(rng.integers(0, 60, n)).astype(ordered), np.asarray(rng.integers(0, 63, shape)).astype(asked)
+    assert_as_numpy(lambda x, y: lp.searchsorted(x, y, side), lambda x, y: np.searchsorted(x, y, side), a, v)
+
+
+def test_places_are_found_by_halves() -> None:
+    """Of 4096 elements: all of them compared with each of 4096 others took as long as a product of matrices."""
+    x, y = (lp.placeholder((4096,), "float32", name=n) for n in "xy")
+    s = lp.Schedule(lp.searchsorted(x, y))
+    assert sum(s.cost.by_statement.values()) < 4096 * 100
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert "checks" not in lp.compile_source(made, "sm_90a").source  # no subscript is tested
 
 
 def test_a_median_of_a_size_known_at_the_call() -> None:
