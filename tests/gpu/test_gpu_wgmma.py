@@ -131,3 +131,32 @@ def test_several_roles_in_a_kernel(torch: Any, name: str) -> None:
     want = several_roles.wanted(name, a, c)
     for x, y in zip(found if isinstance(found, tuple) else (found,), want.values(), strict=True):
         assert bool((x.cpu() == torch.from_numpy(y)).all())
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("t", ["int8", "uint8", "float8_e4m3fn"])
+def test_rows_of_bytes_that_are_no_whole_vectors(torch: Any, t: str, layout: str) -> None:
+    """They are filled up in copies, from which boxes are copied, or vectors for warps."""
+    m, n, k = 265, 519, 1001
+    shapes = (m, k) if layout[0] == "n" else (k, m), (k, n) if layout[1] == "n" else (n, k)
+    x, y = (lp.placeholder(shape, t, name=name) for shape, name in zip(shapes, "xy", strict=True))
+    wide = "int32" if "int" in t else "float32"
+    left, right = (lp.cast(v if way == "n" else v.T, wide) for v, way in zip((x, y), layout, strict=True))
+    kernel = schedules.auto(lp.Schedule(left @ right), "cuda").build("cuda")
+    a, b = (torch.randint(0, 3, shape, device="cuda").float().to(getattr(torch, t)) for shape in shapes)
+    p, q = a.double(), b.double()
+    want = (p if layout[0] == "n" else p.T) @ (q if layout[1] == "n" else q.T)
+    assert bool((kernel(a, b).double() == want).all())
+
+
+@pytest.mark.parametrize("columns", [(280, 280), (358, 358)])
+def test_products_of_one_array_in_one_launch(torch: Any, columns: tuple[int, int]) -> None:
+    """Copies of each wait for their own groups alone."""
+    m, k = 265, 520
+    x = lp.placeholder((m, k), "bfloat16", name="x")
+    ws = [lp.placeholder((k, n), "bfloat16", name=f"w{at}") for at, n in enumerate((k, *columns))]
+    kernel = schedules.auto(lp.Schedule([x @ w for w in ws]), "cuda").build("cuda")
+    shapes = ((m, k), *((k, n) for n in (k, *columns)))
+    a, *bs = (torch.randint(-4, 5, shape, device="cuda").bfloat16() for shape in shapes)
+    for found, b in zip(kernel(a, *bs), bs, strict=True):
+        assert bool((found == (a.double() @ b.double()).bfloat16()).all())
