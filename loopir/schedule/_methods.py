@@ -333,6 +333,11 @@ class Methods:
         """Split `loop` by `factor`, and run the iterations of a tile together in the innermost statements, unrolled."""
         raise NotImplementedError
 
+    def unwrap(self, stage: str) -> Self:
+        """Read each element of `stage` whose subscript is `e % n`, with e less than n away from the period, by a
+        test."""
+        raise NotImplementedError
+
     def use_exp2(self, stage: str) -> Self:
         """Compute each exponential of a difference in `stage`, `exp_16(x * c - y * c)`, as a power of 2."""
         raise NotImplementedError

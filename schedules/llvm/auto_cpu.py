@@ -114,6 +114,8 @@ def _scheduled(s: lp.Schedule, lanes: int | None, *, is_new: bool, tables: froze
     """`s` with its stages scheduled, of which those that store to `tables` stay before the rows that read them;
     `is_new` where no step was taken but those that made these."""
     s = index_stages_inlined(s)
+    for stage in s.stages if is_new else ():
+        s = if_legal(s, "unwrap", stage)  # a division for each lane costs more than a test that loops are cut at
     if lanes is None and (chained := with_views_split(s, _chosen_chain)) is not None:
         return chained
     s = _prepared(_without_unit_loops(join_views(views_inlined(s))) if is_new else s)
