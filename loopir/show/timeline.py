@@ -121,11 +121,11 @@ class Profile:
         return f"<div>{''.join(parts)}</svg><pre>{escape(str(self))}</pre></div>"
 
 
-def _stage_list(r: KernelTime, most: int = STAGES) -> str:
+def _stage_list(r: KernelTime) -> str:
     """The stages of a kernel in so many characters."""
     listed = ", ".join(r.stages) or r.name
-    if len(listed) > most:
-        listed = f"{listed[: most - 3]}..."
+    if len(listed) > STAGES:
+        listed = f"{listed[: STAGES - 3]}..."
     return f"{listed} x {r.runs}" if r.runs > 1 else listed
 
 

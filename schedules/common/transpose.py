@@ -17,6 +17,7 @@ from .nest_queries import batched, extent, free_loops, if_legal, one_nest
 BANK_BYTES = 4
 """Of a bank of shared memory, which serves one word in a cycle (CUDA C++ Programming Guide)."""
 FULL_TILE = 64
+MIN_SIDE = 16
 """The tile for sides that are whole ones, by default."""
 
 
@@ -44,9 +45,9 @@ def find_transposed_read(s: lp.Schedule, stage: str) -> TransposedRead | None:
     return None
 
 
-def worth_turning(s: lp.Schedule, t: TransposedRead, least: int = 16) -> bool:
-    """Whether neither loop is known to be shorter than `least`: a tile would be mostly empty."""
-    return all(n is None or n >= least for n in (extent(s, t.row), extent(s, t.column)))
+def worth_turning(s: lp.Schedule, t: TransposedRead) -> bool:
+    """Whether neither loop is known to be shorter than MIN_SIDE: a tile would be mostly empty."""
+    return all(n is None or n >= MIN_SIDE for n in (extent(s, t.row), extent(s, t.column)))
 
 
 @lp.composite

@@ -97,9 +97,9 @@ def vector_by_vector(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     return if_legal(s, "vectorize", lane).unroll(some)
 
 
-def source_of(s: lp.Schedule, stage: str, loop: str | None = None) -> str | None:
-    """What the stage goes along, by `loop` or its innermost one, besides what it stores, if that is one array."""
-    stored, loop = written_by(s, stage), loop or s.loops(stage)[-1]
+def source_of(s: lp.Schedule, stage: str) -> str | None:
+    """What the stage goes along by its innermost loop, besides what it stores, if that is one array."""
+    stored, loop = written_by(s, stage), s.loops(stage)[-1]
     found = {t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored
     return found.pop() if len(found) == 1 else None
 

@@ -182,11 +182,11 @@ class Database:
             _write_whole(self.folder / f"import-{secrets.token_hex(8)}.jsonl", new)
         return len(new)
 
-    def prune(self, *, machine: str | None = None, version: str | None = None) -> tuple[int, int]:
+    def prune(self, *, machine: str | None = None) -> tuple[int, int]:
         """Merge the files of the folder that no process writes to any more into one; how many lines went, and stayed.
 
         Damaged lines go, and those that are there twice; candidates of a subject that has a winner go, but for failed
-        ones, which are not tried again. Given a `machine` or a `version`, records of others go, too.
+        ones, which are not tried again. Given a `machine`, records of others go, too.
         """
         old = [p for p in self.segments() if p.parent == self.folder and _age(p) > STALE]
         lines = [x for p in old for x in self._read(p)[0].split(b"\n")[:-1] if x]
@@ -200,7 +200,7 @@ class Database:
         keep = [
             line + b"\n" for line, r in found.items()
             if (r.kind == "winner" or r.outcome != "ok" or r.subject.key not in won)
-            and machine in (None, r.subject.machine) and version in (None, r.subject.version)
+            and machine in (None, r.subject.machine)
         ]  # fmt: skip
         if keep:
             _write_whole(self.folder / f"merged-{secrets.token_hex(8)}.jsonl", keep)

@@ -188,9 +188,9 @@ class StmtPath:
                 yield s.cond, self.path[depth + 1] < len(s.then)
 
 
-def leaf_paths(body: Body, around: tuple[Stmt, ...] = (), path: tuple[int, ...] = ()) -> Iterator[StmtPath]:
+def leaf_paths(body: Body) -> Iterator[StmtPath]:
     """Every leaf statement of `body` in textual order, with its path."""
-    pending = [(s, around, (*path, n)) for n, s in enumerate(body)][::-1]
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(body)][::-1]
     while pending:
         s, outer, here = pending.pop()
         kind = type(s)

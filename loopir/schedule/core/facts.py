@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
 
@@ -82,13 +82,10 @@ class Facts:
         return simplify(ix, self.known) if summed is None else summed
 
 
-def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body], old: Iterable[Stmt] = ()) -> Func:
-    """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand.
-
-    What stands in `old` already stays as it is.
-    """
+def rewrite_loop(func: Func, loop: Loop, make: Callable[[], Stmt | Body]) -> Func:
+    """`func` with `loop` replaced by what `make` gives, its indices and guards simplified where they stand."""
     made = make()
-    tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop), old=old)
+    tidied = simplify_body(made if isinstance(made, tuple) else (made,), known_at(func, loop))
     return replace_stmt(func, loop, tidied)
 
 

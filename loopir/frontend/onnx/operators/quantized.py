@@ -63,17 +63,17 @@ def _from_zero(n: Node, x: Tensor, point: int, axis: int = -1) -> Tensor:
     whole = x.astype("int32")
     if not n.has(point):
         return whole
-    zero = n.tensor(point).astype("int32")
+    zero = n.tensor(7).astype("int32")
     if zero.ndim != 1:
         return whole - zero
     return whole - zero.reshape([zero.shape[0] if d == axis % x.ndim else 1 for d in range(x.ndim)])
 
 
-def _requantized(n: Node, sums: Tensor, scales: tuple[int, int, int], point: int) -> Tensor:
-    """Sums of products of two quantized numbers, in the scale of the result."""
-    a, b, y = (_as_wide_float(n.tensor(k)) for k in scales)
+def _requantized(n: Node, sums: Tensor) -> Tensor:
+    """Sums of products of two quantized numbers, in the scale of the result, input 6, with its zero, input 7."""
+    a, b, y = (_as_wide_float(n.tensor(k)) for k in (1, 4, 6))
     whole = f.round(sums.astype("float32") * (a * b / y))
-    zero = n.tensor(point)
+    zero = n.tensor(7)
     return (whole + zero.astype("float32")).astype(zero.dtype)
 
 
@@ -87,7 +87,7 @@ def quantized_product(n: Node) -> Tensor:
     if any(n.tensor(k).ndim and n.tensor(k).shape != (1,) for k in (1, 2, 4, 5)):
         raise n.unsupported("a scale for each row or column")
     sums = f.matmul(_from_zero(n, n.tensor(0), 2), _from_zero(n, n.tensor(3), 5))
-    return _requantized(n, sums, (1, 4, 6), 7)
+    return _requantized(n, sums)
 
 
 @operator("ConvInteger")
@@ -102,4 +102,4 @@ def quantized_convolution(n: Node) -> Tensor:
     sums = integer_convolution(n, _from_zero(n, n.tensor(0), 2), _from_zero(n, n.tensor(3), 5, axis=0))
     if n.has(8):
         sums = sums + n.tensor(8)[(None, slice(None), *(None,) * (sums.ndim - 2))]
-    return _requantized(n, sums, (1, 4, 6), 7)
+    return _requantized(n, sums)
