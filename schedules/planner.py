@@ -42,10 +42,10 @@ WORK, NEST_WORK = 1000, 50
 is scheduled, lowered and priced."""
 
 
-def least_seconds(s: lp.Schedule, machine: lp.Machine, sizes: Mapping[str, int] | None = None) -> float:
+def least_seconds(s: lp.Schedule, machine: lp.Machine) -> float:
     """Seconds that no schedule of `s` is faster than on a GPU: what it touches of its arguments moved once, by one
     launch, which starts with a load and waits for one."""
-    busy, reads = least_busy(s, machine, sizes)
+    busy, reads = least_busy(s, machine)
     return _seconds_of_launch(busy, machine, reads=reads)
 
 
@@ -493,24 +493,9 @@ class Planner:
         groups = {self.ids(g.stages): g for g in plan.groups}
         log = list(plan.decisions)
         for stages in split:
-            alone = self.ids(stages)
-            for g in [g for g in groups if g & alone and g - alone]:
-                before = groups.pop(g)
-                for part in (g - alone, g & alone):
-                    groups[part] = self.price(part)
-                after = groups[g - alone].seconds + groups[g & alone].seconds
-                names = self.stages(g - alone), self.stages(g & alone)
-                log.append(Decision("split", *names, before.seconds * 1e6, after * 1e6, True, "asked for"))
+            log += self._split_groups(groups, self.ids(stages))
         for stages in fuse:
-            wanted = self.ids(stages)
-            old = [g for g in groups if g & wanted]
-            both = frozenset[int]().union(*old)
-            before = sum(groups.pop(g).seconds for g in old)
-            if self.order([*groups, both]) is None:
-                raise lp.ScheduleError(f"{', '.join(self.stages(both))} cannot be one group: a stage runs between them")
-            groups[both] = self.price(both)
-            names = self.stages(old[0]), tuple(x for g in old[1:] for x in self.stages(g))
-            log.append(Decision("pin", *names, before * 1e6, groups[both].seconds * 1e6, True, "asked for"))
+            log.append(self._merge_groups(groups, self.ids(stages)))
         for stage, name in how.items():
             (g,) = (g for g in groups if self.ids((stage,)) <= g)
             if name not in (r.name for r in self.rules):
@@ -522,6 +507,29 @@ class Planner:
         if self.order(groups) is None:
             raise lp.ScheduleError("these groups would wait for one another")
         return self.made(groups, log)
+
+    def _split_groups(self, groups: dict[Ids, Group], alone: Ids) -> list[Decision]:
+        """Split each group in two that has some of the nests `alone` and others, as is asked for."""
+        log: list[Decision] = []
+        for g in [g for g in groups if g & alone and g - alone]:
+            before = groups.pop(g)
+            for part in (g - alone, g & alone):
+                groups[part] = self.price(part)
+            after = groups[g - alone].seconds + groups[g & alone].seconds
+            names = self.stages(g - alone), self.stages(g & alone)
+            log.append(Decision("split", *names, before.seconds * 1e6, after * 1e6, True, "asked for"))
+        return log
+
+    def _merge_groups(self, groups: dict[Ids, Group], wanted: Ids) -> Decision:
+        """Merge the groups that have any of the nests `wanted`, as is asked for."""
+        old = [g for g in groups if g & wanted]
+        both = frozenset[int]().union(*old)
+        before = sum(groups.pop(g).seconds for g in old)
+        if self.order([*groups, both]) is None:
+            raise lp.ScheduleError(f"{', '.join(self.stages(both))} cannot be one group: a stage runs between them")
+        groups[both] = self.price(both)
+        names = self.stages(old[0]), tuple(x for g in old[1:] for x in self.stages(g))
+        return Decision("pin", *names, before * 1e6, groups[both].seconds * 1e6, True, "asked for")
 
 
 def load(s: lp.Schedule, text: str) -> Plan:

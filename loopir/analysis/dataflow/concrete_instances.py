@@ -45,23 +45,31 @@ def iterations_touching(done: Done, element: Sequence[int | None], known: Env) -
     s, a = done
     env = dict(known)
     left = [(ix, value) for ix, value in zip(a.at, element, strict=True) if ix is not None and value is not None]
+    if not _solve_subscripts(left, env):
+        return None
+    for v, extent in zip(s.dims, s.extents, strict=True):
+        if v in env and extent is not None and free_vars(extent) <= env.keys() and env[v] >= evaluate(extent, env):
+            return None
+    fails = any(free_vars(c) <= env.keys() and not cond_holds(c, env) for c in (*s.conds, *a.conds))
+    return None if fails or any(env[v] < 0 for v in s.dims if v in env) else env
+
+
+def _solve_subscripts(left: Sequence[tuple[Index, int]], env: dict[str, int]) -> bool:
+    """Put the loops into `env` at which each index in `left` has its value, as far as one index tells one loop; whether
+    none has another value there."""
     while left:
         rest: list[tuple[Index, int]] = []
         for ix, value in left:
             unknown = free_vars(ix) - env.keys()
             if not unknown:
                 if evaluate(ix, env) != value:
-                    return None
+                    return False
             elif not _solve_loop(ix, value, unknown, env):
                 rest.append((ix, value))
         if len(rest) == len(left):
-            break
+            return True
         left = rest
-    for v, extent in zip(s.dims, s.extents, strict=True):
-        if v in env and extent is not None and free_vars(extent) <= env.keys() and env[v] >= evaluate(extent, env):
-            return None
-    fails = any(free_vars(c) <= env.keys() and not cond_holds(c, env) for c in (*s.conds, *a.conds))
-    return None if fails or any(env[v] < 0 for v in s.dims if v in env) else env
+    return True
 
 
 def _solve_loop(ix: Index, value: int, unknown: frozenset[str], env: dict[str, int]) -> bool:

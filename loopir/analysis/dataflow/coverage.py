@@ -191,26 +191,39 @@ def _is_written_whole(func: Func, b: Buffer, statements: Sequence[Statement]) ->
     return bool(left.is_empty())
 
 
-def find_duplicate(
-    func: Func, s: Statement | None, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
-) -> Missing | None:
-    """Values that the indices take in two instances of `s` that differ in one of `loops`, in one of `outer`."""
-    if s is None:
-        return None
+def _determined_loops(
+    func: Func, s: Statement, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
+) -> set[str]:
+    """Those of `loops` that are the same in two instances of `s` in which the indices are: all if there are none."""
     same = Access("", tuple([ix if is_affine_visible(ix) else None for ix in indices]), False, (), ())
     apart = distance_vectors(s, same, s, same)
     if apart is None:
-        return None
+        return set(loops)
     fixed = {Var(v) for v in (*func.sizes, *outer)}
-    told = {v for v in loops if apart.get(v) == (0, 0) or s.equal.get(Var(v)) in fixed}  # by the indices, or by a guard
-    if told.issuperset(loops):
-        return None
+    return {v for v in loops if apart.get(v) == (0, 0) or s.equal.get(Var(v)) in fixed}  # by the indices, or a guard
+
+
+def _instances_of_equal_indices(func: Func, s: Statement, indices: Sequence[Index]) -> ConstraintSystem:
+    """Two instances of `s`, "s" and "t", in which index number d has the same value, "ed"."""
     system, left = instance_of(func, s, None)
     right = instance_of(func, s, None, "t", system)[1]
     for d, ix in enumerate(indices):
         value = system.linear(ix, "s", left)
         difference = combine(value, system.linear(ix, "t", right), -1)
         system.constraints += [(difference, True), (combine(value, {f"e{d}": 1}, -1), True)]
+    return system
+
+
+def find_duplicate(
+    func: Func, s: Statement | None, indices: Sequence[Index], outer: Sequence[str], loops: Sequence[str]
+) -> Missing | None:
+    """Values that the indices take in two instances of `s` that differ in one of `loops`, in one of `outer`."""
+    if s is None:
+        return None
+    told = _determined_loops(func, s, indices, outer, loops)
+    if told.issuperset(loops):
+        return None
+    system = _instances_of_equal_indices(func, s, indices)
     dims = _dims(func, outer, indices)
     dims += [v for p in "st" for v in (f"{p}.{x}" for x in s.dims) if v not in dims]
     for n, differ in enumerate(loops):

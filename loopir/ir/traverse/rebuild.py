@@ -125,6 +125,11 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
         buffer, at = fn(load.buffer), [fn(x) for x in load.at]
         moved = buffer is not load.buffer or any(map(is_not, at, load.at))
         return cast(N, Load(buffer, tuple(at))) if moved else node  # type: ignore[arg-type]
+    return _rebuild_fields(node, fn)
+
+
+def _rebuild_fields(node: N, fn: Callable[[Node], Node]) -> N:
+    """`rebuild` of a node of any kind."""
     values: list[object] = []
     changed = False
     for old in _fields(node):
@@ -138,7 +143,7 @@ def rebuild(node: N, fn: Callable[[Node], Node]) -> N:
             new = fn(old)
             changed = changed or new is not old
         values.append(new)
-    return kind(*values) if changed else node
+    return type(node)(*values) if changed else node
 
 
 Operations = tuple[DType, tuple[Load, ...]]

@@ -144,11 +144,9 @@ def _distribute_nest(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> 
     return _distributed(nest, layout, along, nest.stmt, name)
 
 
-def _distributed(
-    nest: _Nest, layout: Fragment, along: tuple[str, ...], stmt: Stmt, name: Callable[[str], str], lane: str = LANE
-) -> Body:
+def _distributed(nest: _Nest, layout: Fragment, along: tuple[str, ...], stmt: Stmt, name: Callable[[str], str]) -> Body:
     """The loops of `nest` with `stmt` in them, each iteration by the lane that holds the element of a fragment of
-    `layout` that `along` counts. `lane` in `stmt` is the number of the lane in its warp."""
+    `layout` that `along` counts. LANE in `stmt` is the number of the lane in its warp."""
     label = nest.stmt.label
     threads, thread = _threads(layout, label, name)
     registers = [Loop(name(f"{label}_r"), Int(layout.registers), "unroll", ())]
@@ -158,7 +156,7 @@ def _distributed(
         registers.append(Loop(name(f"{label}_v"), Int(2), "vectorize", ()))
         number = number * 2 + Var(registers[1].var)
     env = {layout.dims[0]: thread, layout.dims[1]: number}
-    new: dict[str, Index] = {lane: Var(threads[-1].var)}
+    new: dict[str, Index] = {LANE: Var(threads[-1].var)}
     tiles: list[Loop] = []
     for v, size, x in zip(along, register_tile(layout) or (), layout.at, strict=True):
         count = _tiles(nest, v, size)
@@ -168,7 +166,7 @@ def _distributed(
     body: Body = (stmt,)
     guards = nest.guards
     if (count := replicas(layout)) > 1 and not _stays_held(stmt):
-        guards = (*guards, Cmp("==", Var(lane) % count, Int(0)))  # one of those that hold it
+        guards = (*guards, Cmp("==", Var(LANE) % count, Int(0)))  # one of those that hold it
     if guards:
         body = (If(conj(*guards), body),)
     body = tuple(substitute(s, new) for s in body)
@@ -321,6 +319,16 @@ def _tiles(nest: _Nest, var: str, size: int) -> int:
     return extent.value // size
 
 
+def _whole_tile_loop(
+    x: Index, size: int, free: Mapping[str, Loop], loops: Mapping[str, Loop], ctx: Context
+) -> str | None:
+    """The one of the loops `free` that moves the subscript `x` over whole tiles of `size`, from the start of one."""
+    parts = linear_coefficients(x, loops)
+    moving = [v for v, c in parts[0].items() if c == 1 and v in free] if parts else []
+    whole = [v for v in moving if isinstance(n := free[v].extent, Int) and n.value and n.value % size == 0]
+    return whole[0] if len(whole) == 1 and simplify((x - Var(whole[0])) % size, ctx) == Int(0) else None
+
+
 def _tile_loops(nest: _Nest, b: Buffer, at: tuple[Index, ...], unit: tuple[int, ...], ctx: Context) -> tuple[str, ...]:
     """The loop that runs along each dimension of the tiles of `b`: over whole tiles, from the start of one."""
     out: list[str] = []
@@ -332,12 +340,10 @@ def _tile_loops(nest: _Nest, b: Buffer, at: tuple[Index, ...], unit: tuple[int, 
             f"{nest.stmt.label} goes over {b.name} beside a fragment of other tiles; stage it in shared memory"
         )
     for x, size in zip(at[len(at) - len(unit) :], unit, strict=True):
-        parts = linear_coefficients(x, loops)
-        moving = [v for v, c in parts[0].items() if c == 1 and v not in out] if parts else []
-        whole = [v for v in moving if isinstance(n := loops[v].extent, Int) and n.value and n.value % size == 0]
-        if len(whole) != 1 or simplify((x - Var(whole[0])) % size, ctx) != Int(0):
+        v = _whole_tile_loop(x, size, {v: loop for v, loop in loops.items() if v not in out}, loops, ctx)
+        if v is None:
             raise LowerError(_not_whole(nest, b, x, f"does not go over whole tiles of {size}"))
-        out.append(whole[0])
+        out.append(v)
     first = next(n for n, x in enumerate(nest.loops) if x.var in out)
     others = [x.var for x in nest.loops[first:] if x.var not in out]
     if others and isinstance(nest.stmt, Store):

@@ -209,6 +209,10 @@ class _Kernel:
                 out.append(_map_bodies(s, inner) if not issues(s, "bytes") else s)
         return tuple(out)
 
+    def all_alone(self, body: Body) -> bool:
+        """Whether each of what stands side by side in `body` is `alone`."""
+        return all(map(self.alone, _side_by_side(self, body)[0]))
+
     def alone(self, s: Stmt) -> bool:
         return _one_thread_s(s, self.threads)
 
@@ -283,8 +287,7 @@ class _Plan:
         if count is None or first.extent.value > count:
             return None
         plan = _Plan(loop, first, count, first.extent.value, filled)
-        whole = all(plan.fits(k, p) for p in (*copied, *reading))
-        return plan if whole and all(map(k.alone, _side_by_side(k, first.body)[0])) else None
+        return plan if plan.fits_all(k, (*copied, *reading)) and k.all_alone(first.body) else None
 
     @staticmethod
     def _in_the_loop(
@@ -294,18 +297,16 @@ class _Plan:
         loop = next((s for s in reversed(copied[-1].around) if is_serial(s) and _encloses(s, reading)), None)
         if loop is None or not all(p.is_in(loop) for p in reading):
             return None
-        before = [p for p in copied if not p.is_in(loop)]
-        first = next((s for p in before for s in p.around if _stands_before(k.kernel.body, s, loop)), None)
-        count = _ring_slots(copied)
-        if count is None or not all(p.is_in(first) for p in before):
+        if (count := _ring_slots(copied)) is None:
             return None
-        if not before and max(p.path for p in copied) > min(p.path for p in reading):
+        first, ordered = _first_copies(k, loop, copied, reading)
+        if not ordered:
             return None
         plan = _Plan(loop, first, count, _turns_ahead(first), filled)
-        if plan.ahead >= count or not all(plan.fits(k, p) for p in (*copied, *reading)):
+        if plan.ahead >= count or not plan.fits_all(k, (*copied, *reading)):
             return None
         roots = [plan.body_of(x) for x in (loop, first) if x is not None and _copies(x)]
-        return plan if all(all(map(k.alone, _side_by_side(k, x)[0])) for x in roots) else None
+        return plan if all(map(k.all_alone, roots)) else None
 
     def body_of(self, s: Stmt) -> Body:
         """What an iteration of `s` does, or all of it where it is no loop over turns."""
@@ -313,6 +314,10 @@ class _Plan:
 
     def turn_of(self, s: Stmt) -> Index:
         return Var(s.var) if isinstance(s, Loop) and (s is self.loop or _counts_turns(s)) else Int(0)
+
+    def fits_all(self, k: _Kernel, places: Sequence[StmtPath]) -> bool:
+        """Whether it fits all of `places`."""
+        return all(self.fits(k, p) for p in places)
 
     def fits(self, k: _Kernel, p: StmtPath) -> bool:
         """Whether a statement that copies, or reads, does so in the buffer, and under the test, that its turn says."""
@@ -361,6 +366,18 @@ class _Plan:
             return tuple(inner if s is tested else s for s in body)
         first = next(n for n, s in enumerate(body) if s is run[0])
         return (*body[:first], *k.filled(run, slot), *body[first + len(run) :])
+
+
+def _first_copies(
+    k: _Kernel, loop: Loop, copied: Sequence[StmtPath], reading: Sequence[StmtPath]
+) -> tuple[Stmt | None, bool]:
+    """The loop before `loop` that makes the first copies, if one does; and whether all copies are in it or in `loop`,
+    where copies come before what reads them if there are no first ones."""
+    before = [p for p in copied if not p.is_in(loop)]
+    if not before:
+        return None, max(p.path for p in copied) <= min(p.path for p in reading)
+    first = next((s for p in before for s in p.around if _stands_before(k.kernel.body, s, loop)), None)
+    return first, all(p.is_in(first) for p in before)
 
 
 def _side_by_side(k: _Kernel, body: Body) -> tuple[Body, If | None]:
