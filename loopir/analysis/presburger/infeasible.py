@@ -70,16 +70,7 @@ class Reduced:
         self.ends = Ends()
         self.solved: dict[str, Linear] = {}
         self.equal: list[Linear] = []
-        at_least: list[Linear] = []
-        equal: list[Linear] = []
-        for linear, equality in constraints:
-            row = {k: c for k, c in linear.items() if c}
-            if equality:
-                equal.append(row)
-            elif _variable_count(row) == 1:
-                self.ends.tighten(row)
-            else:
-                at_least.append(row)
+        equal, at_least = self._sorted(constraints)
         rests = [self._rest(f"{REST}{n}", *d) for n, d in enumerate(divided)]
         met = all(solve(part, self.solved, self.equal) for row in rests for part in self._digits(row))
         parts = [part for row in equal for part in self._digits(row)]
@@ -94,6 +85,20 @@ class Reduced:
         self.possible = (
             met and not any(map(self.ends.empty, self.ends.low)) and self._possible(self.ends, self.rows, ())
         )
+
+    def _sorted(self, constraints: Iterable[Constraint]) -> tuple[list[Linear], list[Linear]]:
+        """What is 0, and what of several variables is at least 0; what is so of one variable goes into the ends."""
+        equal: list[Linear] = []
+        at_least: list[Linear] = []
+        for linear, equality in constraints:
+            row = {k: c for k, c in linear.items() if c}
+            if equality:
+                equal.append(row)
+            elif _variable_count(row) == 1:
+                self.ends.tighten(row)
+            else:
+                at_least.append(row)
+        return equal, at_least
 
     def _rest(self, rest: str, dividend: Linear, divisor: int, quotient: str) -> Linear:
         """dividend - divisor * quotient - rest, which is 0, and the ends of both."""

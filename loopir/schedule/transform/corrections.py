@@ -51,6 +51,7 @@ from loopir.ir.traverse.walk import (
     leaf_paths,
     loaded_buffers,
     nodes,
+    path_to,
     rebuild,
     statements,
     stored_buffers,
@@ -116,12 +117,10 @@ class _Corrected:
 
     def done(self) -> tuple[Stmt, Made]:
         v = self.loop.var
-        here = [*leaf_paths(self.loop.body)]
-        for p in here:
+        for p in [*leaf_paths(self.loop.body)]:
             if isinstance(p.stmt, Reduce) and v in p.stmt.over:
                 self.goes_on(p, p.stmt, p.stmt.values)
-        around = (s for s in statements(self.func.body) if isinstance(s, Loop) and s is not self.loop)
-        self.outer = {s.var for s in around if any(x is self.loop for x in statements((s,)))}
+        self.outer = {s.var for s in path_to(self.func, self.loop)[:-1] if isinstance(s, Loop)}
         finite = self.finite()
         self.going |= {b.name for b, _ in finite.values()}
         rest: list[Stmt] = [*self.loop.body, *(s for _, made_of in finite.values() for s in made_of)]
