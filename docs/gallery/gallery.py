@@ -26,7 +26,10 @@ from loopir import schedules
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "gallery")
-SIZES = {"fft": 1024, "k_means": 65536, "spmv": 65536, "rope": 4096, "cross_entropy": 2048, "moe": 512, "n_body": 2048}
+SIZES = {
+    "fft": 1024, "k_means": 65536, "spmv": 65536, "rope": 4096, "cross_entropy": 2048, "moe": 512, "n_body": 2048,
+    "histogram": 1 << 22,
+}  # fmt: skip
 """What the table is of; other programs take 512."""
 
 
