@@ -159,7 +159,7 @@ class Methods:
         it."""
         raise NotImplementedError
 
-    def peel(self, loop: str, *, first: int = 0, last: int = 0) -> Self:
+    def peel(self, loop: str, *, first: int | str = 0, last: int = 0) -> Self:
         """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`."""
         raise NotImplementedError
 

@@ -232,6 +232,9 @@ def _pad(func: Func) -> Iterator[Arguments]:
 
 def _peel(func: Func) -> Iterator[Arguments]:
     yield from (((x,), {"first": f, "last": k}) for x, f, k in product(_loops(func), (0, 1, 2), (0, 1)) if f or k)
+    for outer, x in _nested(func, perfect=False):
+        yield from (((x,), {"first": f"{outer}{by}", "last": k}) for by, k in product((" - 1", "", " + 2"), (0, 1)))
+    yield from (((x,), {"first": f"{n} - 2", "last": k}) for x, n, k in product(_loops(func), func.sizes, (0, 1)))
 
 
 def _specialize(func: Func) -> Iterator[Arguments]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from loopir.errors import ScheduleError
+from loopir.errors import ParseError, ScheduleError
 from loopir.ir.grammar import Body, Func, Index, Int, Loop
+from loopir.ir.parser.parse import mapping
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import replace_loop
+from loopir.ir.traverse.walk import path_to, replace_loop
 from loopir.schedule.core.facts import Facts
-from loopir.schedule.core.find import find_loop
+from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.core.naming import UsedNames
 from loopir.schedule.legality.effects import require_stable_extent
 from loopir.schedule.legality.loop_kinds import require_outside_lanes, require_still_together
@@ -17,11 +18,12 @@ from loopir.schedule.transform.split_range import loop_part
 
 
 @primitive
-def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
+def peel(func: Func, loop: str, *, first: int | str = 0, last: int = 0) -> Func:
     """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`.
 
     The iterations stay in order, so it is always legal. A reduction over the loop starts in the first of the loops.
-    Where there are not so many iterations, the first ones come first.
+    Where there are not so many iterations, the first ones come first. `first` may be text, of sizes and loops around:
+    the loop is cut where it passes that, and not at all where that is below 0.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -60,6 +62,23 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
                 S[0] = sum(A[k + 1], over=k)
 
     before:
+        def paths(n: "size", d: "inout float32[n]"):
+            for k in range(n):
+                for i in range(n):
+                    d[i] = minimum(d[i], d[k] + 1.0)
+    call:    peel("i", first="k")
+    after:
+        def paths(n: "size", d: "inout float32[n]"):
+            for k in range(n):
+                for i_first in range(k):
+                    d[i_first]: "d_1" = minimum(d[i_first], d[k] + 1.0)
+                for i in range(n - k):
+                    d[k + i] = minimum(d[k + i], d[k] + 1.0)
+    refuses: peel("i", first="i")    # 'i' is no number of iterations
+    refuses: peel("k", first="d")    # 'd' is no number of iterations
+    refuses: peel("k", first="n")    # all n iterations of 'k' would be peeled
+
+    before:
         def two(A: "float32[2]", B: "out float32[2]"):
             for i in range(2):
                 B[i] = A[i]
@@ -67,35 +86,51 @@ def peel(func: Func, loop: str, *, first: int = 0, last: int = 0) -> Func:
     """
     target = find_loop(func, loop)
     require_outside_lanes(func, target)
-    if first < 0 or last < 0:
-        raise ScheduleError(f"{min(first, last)} iterations are to be peeled", loop=target.var, suggestion="first=1")
-    if not first and not last:
+    begun = Int(first) if isinstance(first, int) else _iterations_spelled(func, target, first)
+    if last < 0 or (isinstance(begun, Int) and begun.value < 0):
+        count = min(last, begun.value) if isinstance(begun, Int) else last
+        raise ScheduleError(f"{count} iterations are to be peeled", loop=target.var, suggestion="first=1")
+    if begun == Int(0) and not last:
         raise ScheduleError("no iterations are to be peeled", loop=target.var, suggestion="first=1, or last=1")
     require_stable_extent(target)
     facts = Facts.at(func, target)
-    if facts.at_least(first + last - target.extent, 0):
+    if facts.at_least(begun + last - target.extent, 0):
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
         raise ScheduleError(reason, loop=target.var, suggestion=f"less than {text(target.extent)} in all")
     require_starts_in_parts(func, target)
-    new = replace_loop(func, target.var, lambda _: _peeled(func, facts, target, first, last))
+    new = replace_loop(func, target.var, lambda _: _peeled(func, facts, target, begun, last))
     require_still_together(func, new, target)
     return new
 
 
-def _peeled(func: Func, facts: Facts, loop: Loop, first: int, last: int) -> Body:
+def _iterations_spelled(func: Func, target: Loop, first: str) -> Index:
+    """The iterations that `first`, text of sizes and of loops around `target`, spells."""
+    around = [x.var for x in path_to(func, target)[:-1] if isinstance(x, Loop)]
+    try:
+        _, (count,) = mapping(f"lambda: ({first},)", [*func.sizes, *around])
+    except (ParseError, ValueError):
+        there = join_names([*func.sizes, *around])
+        raise ScheduleError(f"{first!r} is no number of iterations", loop=target.var,
+                            suggestion=f"one made of {there}" if there else "a number") from None  # fmt: skip
+    return count
+
+
+def _peeled(func: Func, facts: Facts, loop: Loop, first: Index, last: int) -> Body:
     taken = UsedNames.of(func)
     n, known = loop.extent, facts.place
-    begun: Index = facts.less(n, Int(first)) if first else Int(0)
+    some = first != Int(0)
+    first = facts.greater(first, Int(0))
+    begun: Index = facts.less(n, first) if some else Int(0)
     middle, end = n - first - last, n - last
-    if last and not facts.at_least(n, first + last):
+    if last and not facts.at_least(n - first, last):
         end = facts.greater(end, begun)
         middle = end - begun
     out: Body = ()
-    if first:
+    if some:
         name = taken.name(f"{loop.var}_first")
         out = (loop_part(loop, Int(0), begun, name, known, goes_on=False, copy=taken, begins=True),)
-    side = bool(last) if not (first and last) else None
-    out = (*out, loop_part(loop, begun, middle, loop.var, known, goes_on=bool(first), begins=side))
+    side = bool(last) if not (some and last) else None
+    out = (*out, loop_part(loop, begun, middle, loop.var, known, goes_on=some, begins=side))
     if last:
         name = taken.name(f"{loop.var}_last")
         out = (*out, loop_part(loop, end, n - end, name, known, goes_on=True, copy=taken, begins=False))
