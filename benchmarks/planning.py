@@ -3,8 +3,8 @@
     python benchmarks/planning.py [--rows layers,chain] [--repeats 3] [--write]
 
 Seconds are of the processor, the least of `--repeats` runs on new programs, after one run that imports what is needed.
-Each plan is of a program that no cache has seen. For chains and layers the growth says how much longer the program of
-twice the length takes. No GPU is needed: schedules are for an H200, but where they are for this machine's CPU.
+Each plan is of a program that no cache has seen. For chains and layers the growth says how much longer `auto` takes for
+the program of twice the length. No GPU is needed: schedules are for an H200, but where they are for this machine's CPU.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +62,23 @@ def largest(count: int) -> list[Any]:
     return list(lp.topk(given("x", 4096, 1024), count))
 
 
-def attention() -> list[Any]:
-    q, k, v = (given(name, HEADS, TOKENS, 128, dtype=gpu_plans.BF) for name in "qkv")
-    scores = (q @ lp.transpose(k, (0, 2, 1))).astype(gpu_plans.F32) * 128**-0.5
+def largest_two() -> list[Any]:
+    """The sum of the two largest of each row, by a sort."""
+    return [lp.sum(lp.sort(given("a", 1024, 1024))[:, -2:])]
+
+
+def attention(depth: int) -> list[Any]:
+    q, k, v = (given(name, HEADS, TOKENS, depth, dtype=gpu_plans.BF) for name in "qkv")
+    scores = (q @ lp.transpose(k, (0, 2, 1))).astype(gpu_plans.F32) * depth**-0.5
     return [lp.softmax(scores).astype(gpu_plans.BF) @ v]
 
 
 PROGRAMS: dict[str, Callable[[], list[Any]]] = {
     "transformer block": gpu_plans.block,
-    "attention": attention,
+    **{f"attention of {d}": lambda d=d: attention(d) for d in (64, 128)},
+    "sum of what is sorted": largest_two,
     **{f"layers, {n}": lambda n=n: layers(n) for n in (4, 8, 16)},
-    **{f"chain of row stages, {n}": lambda n=n: rows(n) for n in (4, 8, 16)},
+    **{f"chain of row stages, {n}": lambda n=n: rows(n) for n in (4, 8, 16, 32)},
     **{f"largest of rows, {n}": lambda n=n: largest(n) for n in (4, 8)},
     **{f"layers for a CPU, {n}": lambda n=n: layers(n) for n in (4, 8, 16)},
 }
@@ -105,23 +112,25 @@ def main() -> None:
     asked = parser.parse_args()
     wanted, record = tables.chosen(asked.rows), tables.Record("planning.txt", asked.write)
 
-    def auto(s: lp.Schedule) -> lp.Schedule:
-        return schedules.auto(s, "cuda", arch=ARCH)
+    def auto(s: lp.Schedule, target: str = "cuda", arch: str | None = ARCH) -> lp.Schedule:
+        return schedules.auto(s, target, arch=arch)
 
     auto(lp.Schedule(gpu_plans.statistics()))
     record(f"commit {tables.commit()}; {tables.machine()}; seconds of the processor, least of {asked.repeats}")
-    record(f"{'program':28} {'nests':>5} {'plan s':>7} {'growth':>6}")
+    record(f"{'program':28} {'nests':>5} {'plan s':>7} {'auto s':>7} {'growth':>6}")
     before: tuple[str, float] = "", 0.0
     for name, program in PROGRAMS.items():
         if wanted and not any(w in name for w in wanted):
             continue
         target, arch = ("llvm", None) if "CPU" in name else ("cuda", ARCH)
-        took = least(asked.repeats, lambda program=program: lp.Schedule(program()),
-                     lambda s, target=target, arch=arch: schedules.plan(s, target, arch=arch))  # fmt: skip
+        planned, took = (
+            least(asked.repeats, lambda program=program: lp.Schedule(program()), partial(f, target=target, arch=arch))
+            for f in (schedules.plan, auto)
+        )
         kind = name.rpartition(",")[0]
         growth = f"{took / before[1]:6.2f}" if kind and kind == before[0] else ""
         before = kind, took
-        record(f"{name:28} {len(lp.nests(lp.Schedule(program()).func)):5} {took:7.3f} {growth}")
+        record(f"{name:28} {len(lp.nests(lp.Schedule(program()).func)):5} {planned:7.3f} {took:7.3f} {growth}")
     times: dict[str, float] = {}
     for name, make in single_kernels().items():
         if (not wanted or any(w in name for w in wanted)) and lp.predict(auto(make()), "cuda", arch=ARCH).kernels == 1:
