@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.presburger.constraints import ConstraintSystem, combine
-from loopir.analysis.presburger.infeasible import Ends, Reduced, digits, is_infeasible
+from loopir.analysis.presburger.infeasible import Constraint, Divided, Ends, Linear, Reduced, digits, is_infeasible
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,3 +76,32 @@ def test_every_case_is_refuted_or_none_is() -> None:
     base = Reduced([({"x": 1, "": -1}, False), ({"x": -1, "": 3}, False)])
     assert is_infeasible(base, [], [[[below], [above]]])
     assert not is_infeasible(base, [], [[[below], [({"x": 1, "": -3}, False)]]])
+
+
+def system(names: dict[str, str], rows: list[Constraint], divided: list[Divided]) -> ConstraintSystem:
+    """The constraints with their dimensions called otherwise."""
+    made = ConstraintSystem()
+    made.constraints += [(renamed(row, names), equality) for row, equality in rows]
+    made.divided += [(renamed(row, names), by, names[q]) for row, by, q in divided]
+    return made
+
+
+def renamed(row: Linear, names: dict[str, str]) -> Linear:
+    return {names.get(k, k): c for k, c in row.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_names_of_dimensions_do_not_matter(data: st.DataObject) -> None:
+    """What is refuted of a system is what is refuted of its constraints, and is worked out once for all names."""
+    names = ["u", "v", "w", "x"]
+    some = st.dictionaries(st.sampled_from([*names, ""]), st.integers(-4, 4), min_size=1, max_size=3)
+    rows = data.draw(st.lists(st.tuples(some, st.booleans()), max_size=5))
+    rows += [({name: 1}, False) for name in names] + [({name: -1, "": 7}, False) for name in names]
+    order = data.draw(st.lists(st.tuples(some, st.booleans()), max_size=2))
+    other = dict(zip(names, data.draw(st.permutations(["s.a", "s.b", "t.a", "t.b"])), strict=True))
+    mine, theirs = system({n: n for n in names}, rows, []), system(other, rows, [])
+    found = mine.refutes(order)
+    assert found == is_infeasible(Reduced(rows), order)
+    assert theirs.refutes([(renamed(row, other), equality) for row, equality in order]) == found
+    assert mine.reduced is theirs.reduced

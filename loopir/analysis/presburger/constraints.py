@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, product
 from math import gcd
 from typing import TypeAlias
@@ -78,6 +79,8 @@ class ConstraintSystem:
     """The first index that is described only in part."""
     reduced: Reduced | None = None
     """The constraints, made ready for questions: from the first one on nothing may be added."""
+    numbers: dict[str, str] = field(default_factory=dict[str, str])
+    """Names of dimensions by the order in which constraints speak of them, in which `reduced` has them."""
 
     @property
     def inexact_reason(self) -> str | None:
@@ -361,12 +364,20 @@ class ConstraintSystem:
 
     def refutes(self, order: Sequence[Constraint]) -> bool:
         """Whether it is seen that nothing meets `order`; the solver knows more."""
-        return is_infeasible(self._ready(), order, [*self.cases, *self.monotone()])
-
-    def _ready(self) -> Reduced:
         if self.reduced is None:
-            self.reduced = Reduced(self.constraints, self.divided)
-        return self.reduced
+            divided = tuple([(self._numbered(row), by, self._number(q)) for row, by, q in self.divided])
+            self.reduced = _made_ready(self._all_numbered(self.constraints), divided)
+        cases = tuple([tuple(map(self._all_numbered, case)) for case in (*self.cases, *self.monotone())])
+        return _is_refuted(self.reduced, self._all_numbered(order), cases)
+
+    def _number(self, name: str) -> str:
+        return self.numbers.setdefault(name, str(len(self.numbers))) if name else name
+
+    def _numbered(self, row: Linear) -> _Row:
+        return tuple([(self._number(k), c) for k, c in row.items()])
+
+    def _all_numbered(self, constraints: Iterable[Constraint]) -> _Rows:
+        return tuple([(self._numbered(row), equality) for row, equality in constraints])
 
     def greatest(self, dims: Sequence[str], value: Linear) -> int | None:
         """The greatest value of a linear form; None if it has none, or nothing is a solution, or it is not found."""
@@ -378,6 +389,26 @@ class ConstraintSystem:
                 return max((e.to_python() for e in ends), default=None) if all(e.is_int() for e in ends) else None
         except Undecided:
             return None
+
+
+_Row: TypeAlias = "tuple[tuple[str, int], ...]"
+_Rows: TypeAlias = "tuple[tuple[_Row, bool], ...]"
+
+
+@lru_cache(maxsize=1024)
+def _made_ready(constraints: _Rows, divided: tuple[tuple[_Row, int, str], ...]) -> Reduced:
+    """Constraints made ready, once for all systems that differ in the names of their dimensions alone: two accesses of
+    one thread, two rounds of a network."""
+    return Reduced(_dicts(constraints), [(dict(row), by, quotient) for row, by, quotient in divided])
+
+
+@lru_cache(maxsize=8192)
+def _is_refuted(base: Reduced, order: _Rows, cases: tuple[tuple[_Rows, ...], ...]) -> bool:
+    return is_infeasible(base, _dicts(order), [[*map(_dicts, case)] for case in cases])
+
+
+def _dicts(constraints: _Rows) -> list[Constraint]:
+    return [(dict(row), equality) for row, equality in constraints]
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -263,9 +264,7 @@ def _require_beside(
     if b.layout.lanes != c.layout.lanes:
         raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name}, which other threads hold")
     size = register_tile(c.layout) or ()
-    owner, group = np.zeros(size, int), replicas(c.layout)
-    for lane, xs in enumerate(fragment_elements(c.layout)[::group]):
-        owner[tuple(xs.T)] = lane * group
+    owner, group = _owners(c.layout), replicas(c.layout)
     inner = [_without_tiles(nest, x, n, along, c) for x, n in zip(where[len(where) - len(size) :], size, strict=True)]
     held = fragment_elements(b.layout)
     lanes = np.arange(len(held))[:, None] // group * group
@@ -280,6 +279,15 @@ def _require_beside(
                 f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
                 f"{c.name}[{', '.join(map(str, at))}], which lane {owner[tuple(at)]} holds; stage it in shared memory"
             )
+
+
+@lru_cache(maxsize=256)
+def _owners(layout: Fragment) -> Any:
+    """By element of a tile, the first of those lanes that hold it: an array of the shape of the tile."""
+    owner, group = np.zeros(register_tile(layout) or (), int), replicas(layout)
+    for lane, xs in enumerate(fragment_elements(layout)[::group]):
+        owner[tuple(xs.T)] = lane * group
+    return owner
 
 
 def _without_tiles(nest: _Nest, at: Index, size: int, along: tuple[str, ...], c: Buffer) -> Index:
@@ -363,13 +371,12 @@ def _require_owner(nest: _Nest, one: tuple[Buffer, tuple[str, ...]], two: tuple[
     held = fragment_elements(b.layout)[..., [along.index(v) for v in across]] if {*along} == {*across} else None
     if held is None or b.layout.lanes != c.layout.lanes:
         raise LowerError(f"{nest.stmt.label} pairs {b.name} and {c.name} along other loops; stage one in shared memory")
-    group = replicas(c.layout)
-    owner = {tuple(map(int, x)): lane for lane, xs in enumerate(fragment_elements(c.layout)[::group]) for x in xs}
-    for lane, register in np.ndindex(held.shape[:2]):
+    owner, group = _owners(c.layout), replicas(c.layout)
+    wrong = np.argwhere(owner[tuple(np.moveaxis(held, -1, 0))] != np.arange(len(held))[:, None] // group * group)
+    if len(wrong):
+        lane, register = map(int, wrong[0])
         need = tuple(map(int, held[lane, register]))
-        if owner[need] != lane // group:
-            raise LowerError(
-                f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
-                f"{c.name}[{', '.join(map(str, need))}], which lane {owner[need] * group} holds; "
-                f"stage it in shared memory"
-            )
+        raise LowerError(
+            f"{nest.stmt.label}: lane {lane}, which holds register {register} of {b.name}, needs "
+            f"{c.name}[{', '.join(map(str, need))}], which lane {owner[need]} holds; stage it in shared memory"
+        )
