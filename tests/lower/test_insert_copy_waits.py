@@ -187,12 +187,16 @@ def test_guards_that_are_too_much_for_the_solver_keep_no_group_waiting(
     stages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the guards, iterations that touch the same are as far apart; both branches of a test are done by none."""
-    exact = insert_copy_waits.distances
+    exact, conflict = insert_copy_waits.distances, insert_copy_waits.has_conflict
 
     def gives_up(func: Func, s: Statement, t: Statement, *rest: Any, **more: Any) -> Iterator[int | None]:
         return iter([None]) if s.conds or t.conds else exact(func, s, t, *rest, **more)
 
+    def may(func: Func, s: Statement, t: Statement, orders: Any) -> bool:
+        return bool(s.conds or t.conds) or conflict(func, s, t, orders)
+
     monkeypatch.setattr(insert_copy_waits, "distances", gives_up)
+    monkeypatch.setattr(insert_copy_waits, "has_conflict", may)
     s = lp.Schedule(lp.parse(GUARDED)).tensorize("v", "cp_async_f32").pipeline("ko", stages=stages)
     func = lp.lower(s, "cuda")[0]
     assert waited(func) == [stages - 2, stages - 2, 0]

@@ -246,9 +246,20 @@ def _loops_around_branches(s: Statement, t: Statement) -> list[str] | None:
 
 
 def _follows_elsewhere(func: Func, s: Statement, t: Statement, same: Order) -> bool:
-    """Whether an instance of `t`, which is not in the loop, touches the same as an earlier one of `s`."""
+    """Whether an instance of `t`, which is not in the loop, touches the same as an earlier one of `s`; of all instances
+    without guards, as in `_unguarded_distances`, where it may as far as is seen."""
+    both = s is not t
+    if not _touches_later(func, s, t, same, at_once=both):
+        return False
+    both = both and _loops_around_branches(s, t) is None
+    return _touches_later(func, _unguarded(s), _unguarded(t), same, at_once=both)
+
+
+def _touches_later(func: Func, s: Statement, t: Statement, same: Order, *, at_once: bool) -> bool:
+    """Whether an instance of `t` touches the same as one of `s`, in a later iteration of a loop around both, or
+    `at_once`, in the same iterations of all."""
     shared = [v for v in s.dims if v in t.dims]
     after: list[Order] = [[*same, ({f"t.{v}": 1, f"s.{v}": -1, "": -1}, False)] for v in shared]
-    if s is not t:
+    if at_once:
         after.append([*same, *(({f"t.{v}": 1, f"s.{v}": -1}, True) for v in shared)])
     return has_conflict(func, s, t, after)
