@@ -81,7 +81,7 @@ def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
     users = {*readers(s, stage)}.intersection(after)
     if users != {out} or s.reduced(out) or len(s.loops(out)) < len(free):
         s = s.cache_write(stage, "global")
-        out, (stage,) = stage, s.last.stages
+        out, stage = stage, next(x for x in s.last.stages if s.reduced(x))
     for n, loop in enumerate(free):
         size = _group(s, stage, loop)
         if size is not None:

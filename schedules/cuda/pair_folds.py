@@ -191,7 +191,7 @@ def pairs_in_tiles(
     s, (turn, column) = s.split(column, columns).with_loops
     s = s.reorder(*batch, block, thread, part, turn, column, row, *found.inside)
     s = s.cache_write(first, "local", thread)
-    fold = s.last.stages[0]
+    fold = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what it goes on from, perhaps
     for x in found.made:
         s = s.compute_at(x, row)
         s = s.set_scope(result_of(s, x), "local")

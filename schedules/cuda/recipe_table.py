@@ -93,7 +93,7 @@ def lowered(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **
 def _changed(s: lp.Schedule, made: lp.Schedule) -> list[tuple[str, ...]]:
     """The stages of each nest of `made` that is no nest of `s`; none if all are."""
     before = {id(s.loop(x)) for stage in s.stages for x in s.loops(stage)[:1]}
-    every = [nest.stages for nest in lp.nests(made.func)]
+    every = [nest.stages for nest in lp.nests(made.func) if nest.stages]
     found = [x for x in every if not {id(made.loop(y)) for y in made.loops(x[0])[:1]} & before]
     return found if len(found) < len(every) else []
 

@@ -213,7 +213,7 @@ def _by_threads(
         s = s.cache_write(stage, "local", thread)
         if not s.last.stages:
             raise lp.ScheduleError(f"{stage} never runs")
-        (fold, *_) = s.last.stages
+        fold = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what it goes on from, perhaps
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     home = thread
     if kept:

@@ -124,3 +124,49 @@ def test_updates_of_all_sizes_are_folds(text: str, n: int, most: float) -> None:
     """As people write them, in loops whose memory no kernel holds; predicted far below what a thread takes."""
     made = schedules.auto(lp.Schedule(lp.parse(text)), "cuda", arch="sm_90a")
     assert made.report(arch="sm_90a", n=n).seconds < most
+
+
+GOES_ON = {
+    "product": ('A: "float32[{n}, 40]", B: "float32[40, 64]", C: "inout float32[{n}, 64]"', """
+    for i in range({n}):
+        for j in range(64):
+            for k in range(40):
+                C[i, j] += A[i, k] * B[k, j]
+"""),
+    "convolution": ('A: "float32[16, 18, 18]", B: "float32[{n}, 16, 3, 3]", C: "inout float32[{n}, 16, 16]"', """
+    for o in range({n}):
+        for i in range(16):
+            for j in range(16):
+                for c in range(16):
+                    for r in range(3):
+                        for s in range(3):
+                            C[o, i, j] += A[c, i + r, j + s] * B[o, c, r, s]
+"""),
+    "window": ('A: "float32[{n}, 40]", C: "inout float32[{n}, 40]"', """
+    for i in range({n} - 4):
+        for j in range(36):
+            for r in range(5):
+                for s in range(5):
+                    C[i, j] += A[i + r, j + s]
+"""),
+    "pairs": ('A: "float32[{n}]", B: "float32[200]", C: "inout float32[{n}]"', """
+    for i in range({n}):
+        for j in range(200):
+            C[i] = maximum(C[i], abs(A[i] - B[j]))
+"""),
+    "columns": ('A: "float32[{n}, 40]", C: "inout float32[40]"', """
+    for i in range({n}):
+        for k in range(40):
+            C[k] += A[i, k]
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOES_ON)
+@pytest.mark.parametrize("n", [1, 64, 300])
+def test_folds_that_go_on_from_memory_are_scheduled(name: str, n: int) -> None:
+    """No recipe fails at the copy of what they go on from, nor where nothing runs: a warning would be an error."""
+    head, body = GOES_ON[name]
+    s = lp.Schedule(lp.parse(f"def f({head}):{body}".format(n=n)))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert lp.predict(made, "cuda", arch="sm_90a").seconds < 1e-4
