@@ -15,6 +15,7 @@ import loopir as lp
 from ..common.contraction import separate_operands
 from ..common.direct_conv import direct_gpu
 from ..common.fusion import epilogue, index_stages_inlined, inlined
+from ..common.narrow_sums import narrow_sums
 from ..common.nest_queries import free_loops, iterations, one_nest, reader
 from ..common.normalize_nests import distributed, normalized, rectangular
 from ..common.products import pooled, several
@@ -74,6 +75,7 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
         is_new, s = not s.trace, index_stages_inlined(s)
+        s = narrow_sums(s) if is_new else s
         chains = (chain_of_few_rows, product_chain, product_chain_mma)
         for chain in chains if lp.machine().has("wgmma") else (chains[0], chains[2]):
             if chained := with_views_split(s, partial(lowered, schedule=chain)):

@@ -16,6 +16,7 @@ from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined, views_inlined
 from ..common.hoisted_tables import hoisted_tables
 from ..common.knobs import Knob, either, octaves
+from ..common.narrow_sums import narrow_sums
 from ..common.nest_queries import (
     evaluates_functions,
     extent,
@@ -43,7 +44,6 @@ from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
-from .narrow_sums import narrow_sums
 from .nontemporal_stores import past_caches, streamed
 from .periodic_reads import split_periods
 from .piecewise import cut_in_pieces

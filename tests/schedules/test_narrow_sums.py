@@ -1,4 +1,4 @@
-"""Sums of small integers on a CPU: in int32, and products of bytes by what multiplies bytes."""
+"""Sums of small integers: in int32, and products of bytes by what multiplies bytes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.llvm.narrow_sums import narrow_sums
+from schedules.common.narrow_sums import narrow_sums
 
 
 @pytest.mark.parametrize("result", [False, True])
@@ -30,3 +30,13 @@ def test_sums_that_may_not_fit_stay_as_they_are() -> None:
     t = narrow_sums(lp.Schedule(lp.sum(x[:, :40], axis=1) + 1))
     assert "int32[3]" in lp.text(t.func)
     assert_equivalent(lp.Schedule(lp.sum(x[:, :40], axis=1) + 1), t)
+
+
+def test_a_product_of_bytes_is_on_tensor_cores_of_a_gpu() -> None:
+    """As NumPy has it, the sum is of int64, which no instruction takes."""
+    a, b = (lp.placeholder((256, 256), "int8", name=x) for x in "ab")
+    s = lp.Schedule(lp.sum(lp.cast(a, "int32")[:, :, None] * lp.cast(b, "int32")[None, :, :], axis=1))
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert made.instructions
+    plain = lp.Schedule(lp.sum(lp.placeholder((256, 256), "float32", name="x"), axis=1))
+    assert narrow_sums(plain) is plain

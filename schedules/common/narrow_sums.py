@@ -1,14 +1,15 @@
-"""Sums of small integers in int32 on a CPU, where their terms and the number of these prove that it holds them.
+"""Sums of small integers in int32, where their terms and the number of these prove that it holds them.
 
-NumPy's sums are of int64. In int32 twice as many are in a vector, and products of bytes have instructions of their own.
+NumPy's sums are of int64. In int32 a CPU has twice as many in a vector, a GPU adds one at once, and products of bytes
+have instructions of their own.
 """
 
 from __future__ import annotations
 
 import loopir as lp
 
-from ..common.contraction import contraction
-from ..common.nest_queries import argument_names, one_nest, result_of
+from .contraction import contraction
+from .nest_queries import argument_names, one_nest, result_of
 
 WIDE_SUMS = ("int64", "uint64")
 
