@@ -191,7 +191,7 @@ def pairs_in_tiles(
     s, (turn, column) = s.split(column, columns).with_loops
     s = s.reorder(*batch, block, thread, part, turn, column, row, *found.inside)
     s = s.cache_write(first, "local", thread)
-    fold = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what it goes on from, perhaps
+    fold = _fold_among(s, s.last.stages)
     for x in found.made:
         s = s.compute_at(x, row)
         s = s.set_scope(result_of(s, x), "local")
@@ -204,6 +204,14 @@ def pairs_in_tiles(
             for loop in s.loops(x):
                 s = s.unroll(loop) if s.loop(loop).kind == "serial" and loop != turn else s
     return epilogue(s if parts == 1 else reduction(s, stage, chunk=0), stage)
+
+
+def _fold_among(s: lp.Schedule, stages: Sequence[str]) -> str:
+    """The fold among `stages`, before which a copy of what it starts from may come."""
+    found = [x for x in stages if s.reduced(x)]
+    if not found:
+        raise lp.ScheduleError("steps have shown that the fold never runs")
+    return found[0]
 
 
 def _in_thread_registers(s: lp.Schedule, stages: Sequence[str], thread: str, turn: str) -> lp.Schedule:

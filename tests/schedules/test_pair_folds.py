@@ -68,6 +68,21 @@ def test_they_are_what_they_were(
     lp.lower(made, "cuda")
 
 
+def test_a_fold_starts_from_what_there_is() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(x: "float32[7]", y: "float32[9]", m: "inout float32[9]"):
+    for j in range(9):
+        for i in range(7):
+            m[j] = max(x[i] * y[j], over=i)
+""")
+    )
+    with patch.object(pair_folds, "FEWEST", 2):
+        made = pairs_in_tiles(s, "m", side=2, rows=2, threads=8)
+    assert_equivalent(s.func, made.func)
+    assert "x_at" in made.buffers
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_auto_stores_no_matrix_of_pairs(program: Callable[[int, int, int], Any]) -> None:
     made = schedules.auto(lp.Schedule(program(2048, 2048, 3)), "cuda", arch="sm_90a")
