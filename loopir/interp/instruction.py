@@ -87,17 +87,11 @@ def instruction(
     def make(program: Callable[..., Any] | str) -> Instruction:
         func = meaning(program)
         _require_plain(func)
-        pointers = {name: pointer.aim() for name, pointer in (at or {}).items()}
-        for name, pointer in pointers.items():
-            shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
-            if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
-                raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
-        if is_llvm_text(llvm):
-            _require_text(func, llvm, level)
-            pointers = _whole_operands(func) | pointers
+        pointers = _operand_pointers(func, at or {}, level, llvm, bool(cuda))
+        kinds: dict[str, Major] = dict(matrices or {})
         about = doc or (program.__doc__ or "" if callable(program) else "")
         given = (
-            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, dict(matrices or {}), boxed,
+            func.name, func, level, cuda, cuda_prelude, pointers, asynchronous, about, kinds, boxed,
             arch, llvm, cuda_blocks, (needs,) if isinstance(needs, str) else tuple(needs),
         )  # fmt: skip
         known = INSTRUCTIONS.get(func.name)
@@ -109,6 +103,24 @@ def instruction(
         return made
 
     return make
+
+
+def _operand_pointers(
+    func: Func, at: Mapping[str, Pointer], level: IssueScope, llvm: str, cuda: bool
+) -> dict[str, OperandAddress]:
+    """The addresses that are given, and for an LLVM text those of the other operands. Refuse what is none."""
+    pointers = {name: pointer.aim() for name, pointer in at.items()}
+    for name, pointer in pointers.items():
+        shapes = {a.buffer.name: len(a.buffer.shape) for a in func.args}
+        if shapes.get(name) != len(pointer.at) or pointer.run < 1 or pointer.run & (pointer.run - 1):
+            raise VerifyError(f"{func.name}: {name} is no operand with an element {pointer.at}, run a power of two")
+    if not is_llvm_text(llvm):
+        return pointers
+    _require_text(func, llvm, level)
+    if odd := next((name for name, pointer in pointers.items() if pointer.order), None):
+        raise VerifyError(f"{func.name}: an LLVM text takes {odd} row after row; leave order= out")
+    # on a GPU the spelling may load whole vectors: there, at= says how operands lie, and they are aligned
+    return pointers if cuda else _whole_operands(func) | pointers
 
 
 def _require_text(func: Func, text: str, level: IssueScope) -> None:

@@ -219,3 +219,28 @@ def test_a_word_that_nobody_knows_is_told() -> None:
     nest = 'def f(A: "float32[8]", B: "out float32[8]"):\n    for i in range(8):\n        B[i] = sqrt(A[i])\n'
     with pytest.raises(LowerError, match="is spelt llvm='cake', which is no word of loopir's; write an intrinsic"):
         lp.Schedule(lp.parse(nest)).tensorize("i", fn.name).build("llvm")
+
+
+def test_an_instruction_of_both_targets_has_aligned_operands() -> None:
+    """A GPU loads what the text asks for as one vector."""
+    text = 'def NAME(A: "float32[4]", B: "out float32[4]"):\n    for i in range(4):\n        B[i] = A[i] * 2.0\n'
+    llvm = "%r = fadd <4 x float> %A, %A\nret <4 x float> %r"
+    cuda = "*(float4*){B} = twice(*(const float4*){A});"
+    with pytest.raises(VerifyError, match="the addresses of A do not tell where all of it is"):
+        lp.instruction(llvm=llvm, cuda=cuda)(named(text))
+    run = lp.Pointer((0,), run=4)
+    fn = lp.instruction(llvm=llvm, cuda=cuda, at={"A": run, "B": run})(named(text))
+    check_instruction(fn, examples=5)
+    nest = 'def f(A: "float32[9]", B: "out float32[8]"):\n    for i in range(4):\n        B[i] = A[i + {}] * 2.0\n'
+    assert lp.Schedule(lp.parse(nest.format(4))).why("tensorize", "i", fn.name) is None
+    assert "no multiple of 4" in str(lp.Schedule(lp.parse(nest.format(1))).why("tensorize", "i", fn.name))
+
+
+def test_both_targets_of_a_matrix() -> None:
+    head = 'def NAME(A: "float32[2, 4]", B: "out float32[2, 4]"):'
+    text = f"{head}\n    for i, j in grid(2, 4):\n        B[i, j] = A[i, j] * 2.0\n"
+    rows = lp.Pointer((0, 0), run=4, rows=True)
+    llvm = "%r = fadd <8 x float> %A, %A\nret <8 x float> %r"
+    check_instruction(
+        lp.instruction(llvm=llvm, cuda="twice({A}, {B});", at={"A": rows, "B": rows})(named(text)), examples=5
+    )

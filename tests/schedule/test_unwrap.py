@@ -72,3 +72,11 @@ def test_vectors_of_a_stencil_on_a_torus_divide_nothing() -> None:
     s = schedules.auto(lp.Schedule(t), "llvm")
     assert " % " not in str(s)
     assert_same(lp.Schedule(t).func, s.func, {"n": 70})
+
+
+def test_subscripts_from_memory_stay_what_they_are() -> None:
+    head = 'def f(n: "size", ix: "int32[n]", A: "float32[n]", B: "out float32[n]"):\n    for i in range(n):\n        '
+    before = lp.parse(f"{head}B[i] = A[ix[(i + 1) % n] % n] + A[(i + 1) % n]\n")
+    after = unwrap(before, "B")
+    assert "A[ix[(i + 1) % n] % n] + select(n <= i + 1" in lp.text(after)
+    assert_same(before, after, {"n": 5})

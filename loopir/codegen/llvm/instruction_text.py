@@ -68,11 +68,10 @@ def _row_starts(a: Arg, at: Load, pitches: dict[str, int], values: Values) -> tu
     """Where the rows of an operand start, and their length; rows that follow one another count as one."""
     start, shape = values.address(at.buffer, at.at[0], wide=bool(a.buffer.shape)), _shape(a.buffer)
     pitch = pitches.get(a.buffer.name)
-    if len(shape) < 2 or pitch == shape[-1]:
+    if len(shape) < 2 or pitch in (None, shape[-1]):
         return [start], prod(shape)
-    assert pitch is not None
     kind = ops.memory_type(at.buffer.dtype)
-    return [start, *(values.b.gep(kind, start, word(n * pitch)) for n in range(1, shape[0]))], shape[1]
+    return [start, *(values.b.gep(kind, start, word(n * (pitch or 0))) for n in range(1, shape[0]))], shape[1]
 
 
 def _loaded(a: Arg, at: Load, pitches: dict[str, int], values: Values) -> Operand:

@@ -39,8 +39,9 @@ def unwrap(func: Func, stage: str) -> Func:
     for place in places:
         s = place.stmt
         facts = Facts.at(func, s)
-        read = (x for v in children(s) for x in nodes(v) if isinstance(x, Load))
-        new: dict[Value, Value] = {x: y for x in read if (y := _unwrapped(x, facts)) is not x}
+        read = [x for v in children(s) for x in nodes(v) if isinstance(x, Load)]
+        asked = {y for x in read for ix in x.at for y in nodes(ix) if isinstance(y, Load)}  # subscripts are no values
+        new: dict[Value, Value] = {x: y for x in read if x not in asked and (y := _unwrapped(x, facts)) is not x}
         found += len(new)
         func = replace_stmt(func, s, with_values(s, new)) if new else func
     if not found:
