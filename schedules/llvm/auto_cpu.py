@@ -47,6 +47,7 @@ from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
 from .periodic_reads import split_periods
 from .piecewise import cut_in_pieces
+from .pivots import cut_at_pivots
 from .product_chains import product_chain
 from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
@@ -204,6 +205,8 @@ def _windows_first(s: lp.Schedule, lanes: int | None) -> lp.Schedule:
 
 def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """`s` with `stage` scheduled by what kind of nest it is."""
+    if (made := _vectors_at_pivots(s, stage, lanes)).func is not s.func:
+        return made
     if not one_nest(s, stage) or _carried(s, stage):
         return _dependent(s, stage, lanes)
     c = contraction(s, stage)
@@ -261,6 +264,14 @@ def _dependent(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     """A stage whose outermost loop carries dependences, or holds others: by diagonals, or inner loops by vectors."""
     t = diagonals(s, stage)
     return inner_vectors(s, stage, lanes=lanes) if t is s else t
+
+
+def _vectors_at_pivots(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
+    """A stage that reads a row and a column of what it changes, by vectors on either side of these."""
+    t = (legal(s, cut_at_pivots, stage) or s) if one_nest(s, stage) and reads_own(s, stage) else s
+    for x in (x for x in t.stages if x == stage or x not in s.stages) if t is not s else ():
+        t = inner_vectors(t, x, lanes=lanes)
+    return t
 
 
 def _fold_rows(s: lp.Schedule, stage: str, outer: str, lanes: int | None) -> lp.Schedule:
