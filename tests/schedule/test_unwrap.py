@@ -80,3 +80,10 @@ def test_subscripts_from_memory_stay_what_they_are() -> None:
     after = unwrap(before, "B")
     assert "A[ix[(i + 1) % n] % n] + select(n <= i + 1" in lp.text(after)
     assert_same(before, after, {"n": 5})
+
+
+def test_a_loop_over_quotient_and_remainder_is_left_to_views() -> None:
+    head = 'def f(A: "float32[2, 64]", B: "out float32[128]"):'
+    source = f"{head}\n    for j in range(128):\n        B[j] = A[j // 64, j % 64]\n"
+    with pytest.raises(ScheduleError, match="no subscript of B wraps round within one period"):
+        unwrap(lp.parse(source), "B")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Load, Mod, Select, Value
-from loopir.ir.traverse.walk import children, nodes, replace, replace_stmt
+from loopir.ir.traverse.walk import children, free_vars, nodes, replace, replace_stmt
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.schedule import primitive
@@ -15,8 +17,9 @@ from loopir.schedule.transform.split_range import with_values
 def unwrap(func: Func, stage: str) -> Func:
     """Read each element of `stage` whose subscript is `e % n`, with e less than n away from the period, by a test.
 
-    That is the element at e, at e + n where e < 0, or at e - n where n <= e. Where loops are cut at these ends, by
-    `partition` say, nothing is left of either inside: neighbours on a torus are read as others are.
+    No loop in e is longer than n. That is the element at e, at e + n where e < 0, or at e - n where n <= e. Where
+    loops are cut at these ends, by `partition` say, nothing is left of either inside: neighbours on a torus are read
+    as others are.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -41,7 +44,12 @@ def unwrap(func: Func, stage: str) -> Func:
         facts = Facts.at(func, s)
         read = [x for v in children(s) for x in nodes(v) if isinstance(x, Load)]
         asked = {y for x in read for ix in x.at for y in nodes(ix) if isinstance(y, Load)}  # subscripts are no values
-        new: dict[Value, Value] = {x: y for x in read if x not in asked and (y := _unwrapped(x, facts)) is not x}
+        extents = {x.var: x.extent for x in place.loops}
+        new: dict[Value, Value] = {
+            x: y
+            for x in read
+            if x not in asked and _once_round(x, extents, facts) and (y := _unwrapped(x, facts)) is not x
+        }
         found += len(new)
         func = replace_stmt(func, s, with_values(s, new)) if new else func
     if not found:
@@ -51,6 +59,13 @@ def unwrap(func: Func, stage: str) -> Func:
             suggestion="leave it as it is",
         )
     return func
+
+
+def _once_round(x: Load, extents: Mapping[str, Index], facts: Facts) -> bool:
+    """Whether no loop of a subscript that wraps is longer than its period, as one over quotient and remainder is."""
+    wraps = [ix for ix in x.at if isinstance(ix, Mod)]
+    pairs = ((ix.b, extents[v]) for ix in wraps for v in free_vars(ix.a) if v in extents)
+    return all(facts.at_least(n - extent, 0) for n, extent in pairs)
 
 
 def _unwrapped(x: Load, facts: Facts) -> Value:
