@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from loopir.errors import ParseError, ScheduleError
-from loopir.ir.grammar import Body, Func, Index, Int, Loop
+from loopir.ir.grammar import Body, Func, Index, Int, Loop, Reduce
 from loopir.ir.parser.parse import mapping
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import path_to, replace_loop
+from loopir.ir.traverse.walk import free_vars, leaf_paths, path_to, replace_loop
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.core.naming import UsedNames
@@ -16,14 +16,18 @@ from loopir.schedule.legality.reduction_starts import require_starts_in_parts
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.split_range import loop_part
 
+_CUT_ANYWHERE = ("serial", "parallel")
+"""Kinds of loops whose parts may have any number of iterations, another in each iteration of those around."""
+
 
 @primitive
 def peel(func: Func, loop: str, *, first: int | str = 0, last: int = 0) -> Func:
     """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`.
 
-    The iterations stay in order, so it is always legal. A reduction over the loop starts in the first of the loops.
+    The iterations stay in order, so it is always legal at a number. A reduction over the loop starts in the first of the loops.
     Where there are not so many iterations, the first ones come first. `first` may be text, of sizes and loops around:
-    the loop is cut where it passes that, and not at all where that is below 0.
+    the loop is cut where it passes that, and not at all where that is below 0. Then the loop has to be serial or
+    parallel, as do those that it speaks of, over none of which a fold inside goes that starts outside of them.
 
     before:
         def f(n: "size", A: "float32[n]", B: "out float32[n]"):
@@ -93,6 +97,8 @@ def peel(func: Func, loop: str, *, first: int | str = 0, last: int = 0) -> Func:
     if begun == Int(0) and not last:
         raise ScheduleError("no iterations are to be peeled", loop=target.var, suggestion="first=1, or last=1")
     require_stable_extent(target)
+    if not isinstance(begun, Int):
+        _require_cut_alike(func, target, begun)
     facts = Facts.at(func, target)
     if facts.at_least(begun + last - target.extent, 0):
         reason = f"all {text(target.extent)} iterations of {target.var!r} would be peeled"
@@ -101,6 +107,24 @@ def peel(func: Func, loop: str, *, first: int | str = 0, last: int = 0) -> Func:
     new = replace_loop(func, target.var, lambda _: _peeled(func, facts, target, begun, last))
     require_still_together(func, new, target)
     return new
+
+
+def _require_cut_alike(func: Func, target: Loop, begun: Index) -> None:
+    """Refuse to cut a loop at `begun` iterations where these have to be a constant, have to be the same for all that
+    run together, or tell apart what a fold starts from."""
+    if target.kind not in _CUT_ANYWHERE:
+        reason = f"the parts of {target.var!r}, which is written as {target.kind}, would have no constant length"
+        raise ScheduleError(reason, loop=target.var, suggestion="a number, or a loop that is serial or parallel")
+    asked = free_vars(begun)
+    for x in path_to(func, target)[:-1]:
+        if isinstance(x, Loop) and x.var in asked and x.kind not in _CUT_ANYWHERE:
+            reason = f"{target.var!r} would be cut where {x.var!r} tells, whose iterations run together"
+            raise ScheduleError(reason, loop=target.var, suggestion="sizes, and loops that are serial or parallel")
+    for place in leaf_paths((target,)):
+        r = place.stmt
+        if isinstance(r, Reduce) and r.init is not None and target.var not in r.over and asked & set(r.over):
+            reason = f"{r.label} starts outside of {min(asked & set(r.over))!r}, which would tell its elements inside"
+            raise ScheduleError(reason, loop=target.var, suggestion=f"decompose_reduction({r.label!r}) first")
 
 
 def _iterations_spelled(func: Func, target: Loop, first: str) -> Index:
