@@ -201,7 +201,8 @@ class Schedule(Methods):
         """
         made = self.last.stages
         if len(made) != 1:
-            raise ScheduleError(f"the last step has made {join_names(made)}, not one stage: take s.last")
+            reason = f"the last step has made {join_names(made)}, not one stage"
+            raise ScheduleError(reason, suggestion="s.last.stages, all of them")
         return self, made[0]
 
     def loop(self, name: str) -> Loop:

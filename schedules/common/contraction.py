@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import batched, extent, free_loops, if_legal, reads_of, spatial_loops
+from .nest_queries import batched, extent, fold_made, free_loops, if_legal, reads_of, spatial_loops
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -213,7 +213,7 @@ def matmul_gpu(
     s = s.reorder(*c.batch, bi, bj, ko, ti, tj, ki, ii, jj)
     s = s.bind(bi, "blockIdx.y").bind(bj, "blockIdx.x").bind(ti, "threadIdx.y").bind(tj, "threadIdx.x")
     s = s.cache_write(stage, "local", at=bj)
-    inner = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what the fold goes on from, perhaps
+    inner = fold_made(s)
     tiles: list[str] = []
     for operand in (c.left, c.right):
         s, copy = s.cache_read(inner, operand.buffer, "shared", at=ko).with_stage

@@ -142,6 +142,16 @@ def reader(s: lp.Schedule, stage: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def fold_made(s: lp.Schedule) -> str:
+    """The fold that the last step has made, beside a copy of what it goes on from, perhaps; or the one stage that it
+    has made. ScheduleError if none."""
+    made = s.last.stages
+    found = [x for x in made if s.reduced(x)] or (made if len(made) == 1 else [])
+    if not found:
+        raise lp.ScheduleError("the last step has made no fold: what it was to copy never runs")
+    return found[0]
+
+
 def one_nest(s: lp.Schedule, stage: str) -> bool:
     """Whether nothing else stands in the outermost loop around `stage`."""
     loops = s.loops(stage)

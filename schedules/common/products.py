@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from .contraction import sides
-from .nest_queries import extent, free_loops, iterations, reader, readers, reads_of, spatial_loops
+from .nest_queries import extent, fold_made, free_loops, iterations, reader, readers, reads_of, spatial_loops
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def followed(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, str, str]:
     users = {*readers(s, stage)}.intersection(after)
     if users != {out} or s.reduced(out) or len(s.loops(out)) < len(free):
         s = s.cache_write(stage, "global")
-        out, stage = stage, next(x for x in s.last.stages if s.reduced(x))
+        out, stage = stage, fold_made(s)
     for n, loop in enumerate(free):
         size = _group(s, stage, loop)
         if size is not None:

@@ -19,6 +19,7 @@ from ..common.fusion import epilogue
 from ..common.nest_queries import (
     batched,
     extent,
+    fold_made,
     free_loops,
     iterations,
     one_nest,
@@ -191,7 +192,7 @@ def pairs_in_tiles(
     s, (turn, column) = s.split(column, columns).with_loops
     s = s.reorder(*batch, block, thread, part, turn, column, row, *found.inside)
     s = s.cache_write(first, "local", thread)
-    fold = _fold_among(s, s.last.stages)
+    fold = fold_made(s)
     for x in found.made:
         s = s.compute_at(x, row)
         s = s.set_scope(result_of(s, x), "local")
@@ -204,14 +205,6 @@ def pairs_in_tiles(
             for loop in s.loops(x):
                 s = s.unroll(loop) if s.loop(loop).kind == "serial" and loop != turn else s
     return epilogue(s if parts == 1 else reduction(s, stage, chunk=0), stage)
-
-
-def _fold_among(s: lp.Schedule, stages: Sequence[str]) -> str:
-    """The fold among `stages`, before which a copy of what it starts from may come."""
-    found = [x for x in stages if s.reduced(x)]
-    if not found:
-        raise lp.ScheduleError("steps have shown that the fold never runs")
-    return found[0]
 
 
 def _in_thread_registers(s: lp.Schedule, stages: Sequence[str], thread: str, turn: str) -> lp.Schedule:

@@ -17,6 +17,7 @@ import loopir as lp
 from ..common.nest_queries import (
     argument_names,
     extent,
+    fold_made,
     free_loops,
     fused,
     if_legal,
@@ -211,9 +212,7 @@ def _by_threads(
         s = s.set_scope(result_of(s, stage), "local")
     else:
         s = s.cache_write(stage, "local", thread)
-        if not s.last.stages:
-            raise lp.ScheduleError(f"{stage} never runs")
-        fold = next(x for x in s.last.stages if s.reduced(x))  # beside a copy of what it goes on from, perhaps
+        fold = fold_made(s)
     s = s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
     home = thread
     if kept:

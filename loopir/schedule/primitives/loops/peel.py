@@ -24,7 +24,8 @@ _CUT_ANYWHERE = ("serial", "parallel")
 def peel(func: Func, loop: str, *, first: int | str = 0, last: int = 0) -> Func:
     """Give the `first` iterations of `loop`, and the `last` ones, loops of their own: `i_first` and `i_last`.
 
-    The iterations stay in order, so it is always legal at a number. A reduction over the loop starts in the first of the loops.
+    The iterations stay in order, so at a number it is always legal. A reduction over the loop starts in the first of
+    the loops.
     Where there are not so many iterations, the first ones come first. `first` may be text, of sizes and loops around:
     the loop is cut where it passes that, and not at all where that is below 0. Then the loop has to be serial or
     parallel, as do those that it speaks of, over none of which a fold inside goes that starts outside of them.
