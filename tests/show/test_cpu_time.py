@@ -35,7 +35,8 @@ def test_twice_the_work_takes_longer_and_not_much_over_twice_as_long(power: int,
 def test_a_size_counts_as_the_constant_that_it_is(n: int, m: int) -> None:
     symbolic = scale(lp.symbol("n"))
     assert price(symbolic, n=n) == pytest.approx(price(scale(n)))
-    assert (price(symbolic, n=n) <= price(symbolic, n=m)) or n >= m
+    more = 1.001 * price(symbolic, n=m)  # of less than a vector, an element may take as long as all of one
+    assert price(symbolic, n=n) <= more or n >= m
 
 
 def test_bytes_from_memory_take_the_time_of_memory() -> None:
