@@ -33,6 +33,8 @@ def normal_form(s: lp.Schedule) -> lp.Schedule:
     nests = lp.nests(s.func)
     for first, last in _stretches(s):
         stages = tuple(x for n in nests[first:last] for x in n.stages)
+        if not stages:
+            continue  # nothing but allocations
         part = lp.Schedule(lp.extract(s.func, stages).func)
         key = lp.text(part.func)
         if key not in known:

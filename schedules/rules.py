@@ -172,7 +172,7 @@ def traits_by_nest(s: lp.Schedule) -> Mapping[str, Traits]:
     """What each stage is in a program that no step was taken on, asked of its nest alone, once for all alike."""
     known: dict[str, dict[str, Traits]] = {}
     try:
-        parts = [lp.extract(s.func, nest.stages) for nest in lp.nests(s.func)]
+        parts = [lp.extract(s.func, nest.stages) for nest in lp.nests(s.func) if nest.stages]
     except lp.ScheduleError:  # nests that share memory of a kernel
         return {x: traits(s, x) for x in s.stages}
     found = {x: kind for part in parts for x, kind in traits_of(part, lp.text(part.func), known).items()}

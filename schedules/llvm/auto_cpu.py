@@ -158,7 +158,7 @@ def _rows_in_lanes(s: lp.Schedule, lanes: int | None) -> tuple[lp.Schedule, set[
     the stages that stand there then."""
     done = set[str]()
     for nest in lp.nests(s.func):
-        if nest.stages[0] in s.stages:
+        if nest.stages and nest.stages[0] in s.stages:
             made = rows_in_lanes(s, nest.stages[0], lanes=lanes)
             if made.func is s.func:
                 made = chains_in_lanes(s, nest.stages[0], lanes=lanes)

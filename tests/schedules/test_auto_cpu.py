@@ -288,3 +288,17 @@ def test_twice_the_products_take_about_twice_the_work() -> None:
 
     work(8)
     assert work(32) < 2.6 * work(16)
+
+
+def test_a_nest_without_a_statement_is_left_as_it_is() -> None:
+    s = lp.Schedule(lp.parse('''
+def f(B: "float32[1]", X: "inout float32[8]"):
+    for i in range(8):
+        with alloc("float32[1]") as T:
+            pass
+    for j in range(8):
+        X[j] = X[j] + B[0]
+'''))  # fmt: skip
+    assert_equivalent(schedules.cpu(s).func, s.func)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert len(made.report(arch="sm_90a").kernels) == 1
