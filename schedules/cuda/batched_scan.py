@@ -337,7 +337,7 @@ def _block_rows(length: int, parts: int) -> int:
     return next((n for n in range(least, 2 * least, ROWS_IN_FLIGHT) if length % n == 0), least)
 
 
-def _sources(s: lp.Schedule, stage: str, loop: str) -> list[str]:
+def sources_along(s: lp.Schedule, stage: str, loop: str) -> list[str]:
     """What `stage` reads along `loop`, besides what it stores."""
     stored = written_by(s, stage)
     return sorted({t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored)
@@ -354,7 +354,7 @@ def _rows_in_flight(s: lp.Schedule, free: Sequence[str], lanes: int) -> int:
 
 def _scan_down(s: lp.Schedule, stage: str, free: Sequence[str], loop: str, lanes: int, threads: int) -> lp.Schedule:
     """Blocks of `threads` that go down `lanes` columns each, some rows at a time, the row above in registers."""
-    sources, rows = _sources(s, stage, free[-1]), _rows_in_flight(s, free, lanes)
+    sources, rows = sources_along(s, stage, free[-1]), _rows_in_flight(s, free, lanes)
     s, (column, lane) = s.split(free[-1], lanes).with_loops
     beside = iterations(s, [column]) or threads
     outer = free[:-1] if beside >= WARP and (iterations(s, free[:-1]) or MOST_ROWS + 1) <= MOST_ROWS else ()

@@ -11,7 +11,7 @@ from functools import partial
 import loopir as lp
 
 from ..common.nest_queries import extent, fused, if_legal, iterations
-from .batched_scan import chain_loop, stores_along
+from .batched_scan import chain_loop, sources_along, stores_along
 from .carried_loops import carried_loops
 from .cheapest import cheapest
 from .row_threads import WARP
@@ -47,7 +47,7 @@ def chain_by_thread(s: lp.Schedule, stage: str, *, threads: int) -> lp.Schedule:
     if step is None or not free:
         raise lp.ScheduleError(f"{stage} has no chains that are independent of one another")
     s = s if s.loops(stage)[-1] == step else s.reorder(*free, step)
-    sources = sorted(_sources(s, stage, step)) if stores_along(s, stage, step) else []
+    sources = sources_along(s, stage, step) if stores_along(s, stage, step) else []
     s, chain = fused(s, free)
     if chain != s.loops(stage)[0]:
         raise lp.ScheduleError(f"the chains of {stage} are in several loops that cannot be fused")
@@ -72,9 +72,3 @@ def _tile_of(s: lp.Schedule, stage: str, source: str, turn: str) -> lp.Schedule:
         return s
     t, _ = by_threads(t, moved, WARP, 1)
     return if_legal(t, "set_layout", copy, f"lambda i, j: i * {(lengths[1] or 0) | 1} + j")
-
-
-def _sources(s: lp.Schedule, stage: str, loop: str) -> set[str]:
-    """What `stage` reads along `loop`, and does not store."""
-    stored = {t.buffer for t in s.accesses(stage) if t.write}
-    return {t.buffer for t in s.accesses(stage) if t.contiguous(loop)} - stored

@@ -15,9 +15,8 @@ from ..common.nest_queries import extent, free_loops, fused
 from .cheapest import cheapest
 from .elementwise import elementwise
 from .row_threads import WARP
+from .steps_in_blocks import MOST_THREADS
 
-MOST_THREADS = 1024
-"""Threads of a block at most."""
 TILE_ROWS = (WARP, 2 * WARP, 4 * WARP)
 """Rows and columns of a tile: a thread for each row. Larger ones are fewer launches, smaller ones more blocks."""
 STEEPEST = 2
