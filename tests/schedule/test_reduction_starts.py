@@ -8,6 +8,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import And, Cmp, Func, Int, Var, conj, conjuncts
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
+from loopir.ir.traverse.walk import loops
 from loopir.schedule.core.trace import Step
 from loopir.testing.generate.candidate_steps import candidate_steps
 from loopir.testing.generate.guarded import guarded
@@ -221,3 +222,31 @@ def test_a_loop_shorter_than_a_tile_keeps_its_starts_in_order() -> None:
         assert (why is None) == taken, why
         if taken:
             assert first_violation(func, s.split("k", factor, tail="peel").func, small_sizes(func)) is None
+
+
+def test_what_a_guard_takes_out_of_a_rest_that_is_all_of_a_loop_starts_in_its_order() -> None:
+    """No tile is full, so the rest is the whole loop, and Y is set to 2.0 after, not before, it is set to A."""
+    func = parse(f"""{HEAD}
+    for k in range(3):
+        for q in range(2):
+            if q < 2:
+                Y[q] = sum(A[k + q], over=k, init=A[q], label="first")
+            if q >= 2:
+                Y[0] = sum(A[k + q], over=(k, q), init=2.0, label="second")
+""")
+    assert check(func, Step("split", ("q", 3), (("tail", "peel"),)))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_parts_of_which_some_are_empty_keep_each_start(data: st.DataObject) -> None:
+    func = data.draw(guarded())
+    loop = data.draw(st.sampled_from([x.var for x in loops(func.body)]))
+    factor = data.draw(st.integers(2, 6))
+    ends = {"first": data.draw(st.integers(0, 4)), "last": data.draw(st.integers(0, 4))}
+    for step in (
+        Step("split", (loop, factor), (("tail", "peel"),)),
+        Step("unroll_and_jam", (loop, factor), (("tail", "peel"),)),
+        Step("peel", (loop,), tuple(ends.items())),
+    ):
+        check(func, step)

@@ -57,7 +57,7 @@ def loop_part(
     who knows that much has asked, too, which side of an extreme the start is. `begins`: whether the part begins where
     the loop does; if not, it ends there; None for neither.
     """
-    inner = _gone_on(loop) if goes_on else loop.body
+    inner = (continued(loop) if goes_on else loop).body
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner, was=loop.var)
     position = _shift(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), told is None)
@@ -84,9 +84,11 @@ def _shift(start: Index, v: Var, ask: Callable[[], Context], extremes: bool) -> 
     return to_index(poly_add(whole, {(v,): 1}))
 
 
-def _gone_on(loop: Loop) -> Body:
-    """The body of `loop` where an earlier part has started the reductions over it."""
-    return rewrite(loop.body, lambda s: replace(s, init=None) if _starts_over(s, loop.var) else None)
+def continued(loop: Loop) -> Loop:
+    """`loop` where another part starts the reductions over it."""
+    return replace(
+        loop, body=rewrite(loop.body, lambda s: replace(s, init=None) if _starts_over(s, loop.var) else None)
+    )
 
 
 def _starts_over(s: Stmt, name: str) -> TypeGuard[Reduce]:

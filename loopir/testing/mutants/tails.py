@@ -34,7 +34,7 @@ TAILS = family(
         steps("split", programs=PLAIN, most=1, tail="shift_inwards"),
     ),
     Mutant(
-        "starts again", "each part of a loop starts the reductions over it", "schedule.transform.split_range:_gone_on",
+        "starts again", "each part of a loop starts the reductions over it", "schedule.transform.split_range:continued",
         "init=None", "init=s.init",
         steps("split", "peel", "partition", programs=tiny(nests=1, temporaries="never", mostly="folds"), most=1),
     ),

@@ -6,7 +6,7 @@ What happens where the factor does not divide the extent is the caller's choice:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loopir.analysis.dataflow.reaching_writes import is_written_before
@@ -42,7 +42,7 @@ from loopir.schedule.legality.reductions import idempotent
 from loopir.schedule.legality.refusal import refusal, refusal_inside
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.caches import CacheSite, accesses_of, clash_in
-from loopir.schedule.transform.split_range import loop_part
+from loopir.schedule.transform.split_range import continued, loop_part
 
 Tail = Literal["guard", "exact", "shift_inwards", "round_up", "peel"]
 
@@ -234,15 +234,18 @@ def _peel(t: Tiling) -> Body:
     var, extent = t.loop.var, t.loop.extent
     if not t.facts.at_least(extent, 0):
         extent = maximum(extent, 0)  # -1 iterations are none, and leave nothing over
-    if not t.facts.at_least(t.factor - 1 - extent, 0):  # else the rest is all there is
+    no_tile = t.facts.at_least(t.factor - 1 - extent, 0)
+    if not no_tile:  # else the rest is all there is, and starts all that it folds
         require_starts_in_parts(t.func, t.loop)
     taken = UsedNames.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor
-    whole = t.nest(t.facts.tidy(extent // t.factor), t.position, decides=True)
+    tiles = replace(t, loop=continued(t.loop)) if no_tile else t
+    whole = tiles.nest(t.facts.tidy(extent // t.factor), t.position, decides=True)
     rest = taken.name(f"{var}_t")
     left = extent % t.factor
-    return (whole, loop_part(t.loop, start, left, rest, t.facts.place, goes_on=True, copy=taken, begins=False))
+    last = loop_part(t.loop, start, left, rest, t.facts.place, goes_on=not no_tile, copy=taken, begins=False)
+    return whole, last
 
 
 def _shift_inwards(t: Tiling) -> Stmt:
