@@ -57,6 +57,21 @@ def test_copies_keep_the_meaning_of_random_programs(data: st.DataObject) -> None
     assert parse(str(s)) == s.func
 
 
+def test_one_copy_for_stages_of_which_the_first_stands_outside_the_allocation_is_refused() -> None:
+    s = Schedule(
+        parse("""
+def f(B: "float32[]", Y: "out float32[]"):
+    Y[()]: "first" = B[()]
+    with alloc("float32[]") as T:
+        T[()] = B[()]
+        Y[()]: "second" = T[()]
+""")
+    )
+    for stages in (("first", "second"), ("first", "T", "second")):
+        with pytest.raises(ScheduleError, match="stand in the allocation of T"):
+            s.cache_read(stages, "T", "local")
+
+
 MATMUL = """
 def matmul(n: "size", m: "size", A: "float32[n, 5]", B: "float32[5, m]", C: "out float32[n, m]"):
     for i in range(n):

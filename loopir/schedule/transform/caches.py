@@ -146,13 +146,13 @@ def find_site(
     depth = start
     while all(len(w) > depth and isinstance(w[depth], Alloc) and w[depth] is whole[0][depth] for w in whole):
         depth += 1
-    body = _body(func, whole[0][:depth])
     if any(w[:depth] != whole[0][:depth] for w in whole):
         labels = join_names(p.stmt.label for p in places)
         raise ScheduleError(
             f"not all of {labels} stand in the allocation of {join_names(buffers or ())}",
             suggestion="stages in one list of statements, or a copy for each",
         )
+    body = _body(func, whole[0][:depth])
     here = [next(n for n, s in enumerate(body) if s is w[depth]) for w in whole]
     nests = body[min(here) : max(here) + 1]
     return CacheSite(func, places, whole[0][:depth], nests, known_at(func, nests[0]))
