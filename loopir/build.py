@@ -34,7 +34,7 @@ from loopir.ir.traverse.walk import map_body, map_stmts
 from loopir.ir.verify.verify import evaluate
 from loopir.loading import load
 from loopir.lower import pipeline
-from loopir.lower.common.insert_bounds_checks import describe_tests
+from loopir.lower.common.insert_bounds_checks import describe_tests, without_reset
 from loopir.lower.common.record_faults import fault_sites, in_text_order
 from loopir.lower.target import TARGETS, no_target, require_arch
 from loopir.machines import Cpu, Machine, cpu_like, machine, nearest
@@ -98,9 +98,9 @@ def build(
     if target == "cuda":
         device = _backend("loopir.runtime.cuda.driver").device()
         gpu = nearest(device.arch) if arch is None else machine(arch)
-        return _cuda(func, pipeline.lower(func, target, gpu=gpu), device, gpu.arch, fma)
+        return _cuda(func, _lowered(func, target, gpu=gpu), device, gpu.arch, fma)
     if target == "llvm":
-        return _llvm(func, pipeline.lower(func, target, checks=checks), fma, threads, checks)
+        return _llvm(func, _lowered(func, target, checks=checks), fma, threads, checks)
     raise TargetError(
         f"lp.lower knows the target {target!r}, but nothing builds kernels for it; build for cuda or llvm"
     )
@@ -113,6 +113,11 @@ def lower(schedule: Schedule, target: str, *, show: Callable[[str, Func], None] 
     `show(name, func)` is called after each pass. Raises LowerError for a schedule that `target` cannot run.
     """
     return (pipeline.lower(_func_of("lower", schedule), target, show=show),)
+
+
+def _lowered(func: Func, target: str, **asked: Any) -> Func:
+    """What kernels are made of: `func` lowered, called with the words of its tests filled with 0."""
+    return without_reset(pipeline.lower(func, target, **asked), len(func.args))
 
 
 def _func_of(what: str, schedule: Schedule) -> Func:
@@ -130,9 +135,7 @@ def compile_source(schedule: Schedule, arch: str = "sm_90a", *, fma: bool = True
     cannot run, CompileError for what NVRTC turns down.
     """
     gpu = machine(arch)
-    module = _backend("loopir.codegen.cuda.emit").emit(
-        pipeline.lower(_func_of("compile_source", schedule), "cuda", gpu=gpu)
-    )
+    module = _backend("loopir.codegen.cuda.emit").emit(_lowered(_func_of("compile_source", schedule), "cuda", gpu=gpu))
     require_arch(module.needs, gpu.arch)
     compiled = _backend("loopir.runtime.cuda.nvrtc").compile(module.source, gpu.arch, fma=fma)
     return replace(compiled, source=_with_registers(compiled))
@@ -155,7 +158,7 @@ def report(schedule: Schedule, arch: str | None = None, **sizes: int) -> Report:
         raise ValueError(f"a report is of given sizes, here report({wanted})")
     at_sizes(schedule.func, sizes)
     gpu = machine(arch)
-    lowered = pipeline.lower(schedule.func, "cuda", gpu=gpu)
+    lowered = _lowered(schedule.func, "cuda", gpu=gpu)
     resources: dict[str, Any] = {}
     with suppress(TargetError):
         resources = compile_source(schedule, gpu.arch).resources
@@ -183,7 +186,7 @@ def predict(
     if resolve_target(target) != "cuda":
         return predict_cpu(func, given, local_cpu(), thread_count(threads))
     gpu = machine(arch)
-    return predict_gpu(func, pipeline.lower(func, "cuda", gpu=gpu), given, gpu)
+    return predict_gpu(func, _lowered(func, "cuda", gpu=gpu), given, gpu)
 
 
 def _sizes_of(what: str, func: Func, sizes: object) -> Mapping[str, int]:
@@ -212,7 +215,7 @@ def view(schedule: Schedule, path: str | Path | None = None, target: str = "cuda
     Without a `path`, it is named after the program, in the current directory.
     """
     written = Path(path) if path is not None else Path(f"{schedule.func.name}.html")
-    lowered = pipeline.lower(schedule.func, target)
+    lowered = _lowered(schedule.func, target)
     emitter = _backend(f"loopir.codegen.{target}.emit")
     if target == "cuda":
         module = emitter.emit(lowered)
@@ -376,7 +379,7 @@ def _llvm(func: Func, lowered: Func, fma: bool, threads: int | None, checks: boo
     runtime = _backend("loopir.runtime.cpu.runtime").CpuRuntime(library, entries, shared)
     resources = {"kernels": len(kernels_of(lowered)), "threads": shared.count, "cpu": jit.cpu()}
     host = (_located_host if checks else _host)(func, lowered, source)
-    plain = pipeline.lower(func, "llvm") if checks else lowered
+    plain = _lowered(func, "llvm") if checks else lowered
     return Kernel(_signature(func), host, runtime, source=library.source, resources=resources,
                   target="llvm", host_source=source, exporter=partial(_exportable, func, plain, fma),
                   profiler=partial(_cpu_profile, func, lowered, shared.count))  # fmt: skip

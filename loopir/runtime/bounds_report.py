@@ -1,8 +1,8 @@
 """Report what a program's tests of its subscripts and values found: an error after the run, if one failed.
 
 Lowering puts a test where an access is not proved to be inside its buffer (see
-`loopir.lower.common.insert_bounds_checks`). The tests write words, which are read when the program has run; on a GPU
-a call of such a program therefore waits for the GPU.
+`loopir.lower.common.insert_bounds_checks`). A test that fails writes words, which are read when the program has run.
+On a GPU, calls like an earlier one do not wait for that: see `loopir.runtime.cuda.deferred_tests`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import numpy as np
 
 from loopir.errors import BoundsError, NanError
 
+WORDS = 3
+"""Of each test: whether it failed, at which index, and the size."""
+
 
 class Lender(Protocol):
-    """A runtime that brings a small array to where the program runs, and back."""
+    """A runtime that brings a small array to where the program runs, and back when all of the block has run."""
 
     def lent(self, words: np.ndarray[Any, Any]) -> AbstractContextManager[int]: ...
 
@@ -25,25 +28,28 @@ class Lender(Protocol):
 class Checked:
     """The host function of a program with tests, called as one without: it raises BoundsError for one that failed.
 
-    `tests` say what each is of. The program's last argument is int64[tests, 3]: whether it failed, at which index, and
-    the size of the dimension, or -1 for an index that divides.
+    `tests` say what each is of. The program's last argument is int64[tests, 3], filled with 0: whether it failed, at
+    which index, and the size of the dimension, or -1 for an index that divides.
     """
 
     def __init__(self, host: Callable[..., None], program: str, tests: Sequence[str]) -> None:
         self.host, self.program, self.tests = host, program, tests
 
     def __call__(self, runtime: Lender, *args: Any) -> None:
-        words = np.empty((len(self.tests), 3), np.int64)
+        words = np.zeros((len(self.tests), WORDS), np.int64)
         with runtime.lent(words) as pointer:
             self.host(runtime, *args, pointer)
         if words[:, 0].any():
-            first = int(words[:, 0].argmax())
-            _, index, size = map(int, words[first])
             raise BoundsError(
-                f"{self.program}: {self.tests[first]}, {_out_of_bounds(index, size)}. Nothing was touched there, but "
-                f"the results are not complete; built with checks=True, or for "
-                f'"interpret", the program tells the iteration'
+                f"{self.describe(words)}. Nothing was touched there, but the results are not complete; built with "
+                f'checks=True, or for "interpret", the program tells the iteration'
             )
+
+    def describe(self, words: np.ndarray[Any, Any]) -> str:
+        """The first test that failed, with its index, in words of a person."""
+        first = int(words[:, 0].argmax())
+        _, index, size = map(int, words[first])
+        return f"{self.program}: {self.tests[first]}, {_out_of_bounds(index, size)}"
 
 
 class Located:

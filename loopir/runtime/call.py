@@ -59,8 +59,9 @@ class Kernel:
     One output is returned as an array, several as a tuple, none as None, each of the kind of the first argument (NumPy,
     torch, cupy). Arguments are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides,
     devices and overlaps. A subscript that the arrays' contents bring outside its array raises BoundsError, an
-    IndexError, after the run: nothing outside was touched, but the outputs are not complete. On a GPU a call of a
-    program with such subscripts waits for its tests.
+    IndexError, after the run: nothing outside was touched, but the outputs are not complete. On a GPU only the first
+    call at its sizes waits for that, and calls on arrays of the host; what another call did raises at the next one, or
+    at `.synchronize()`.
 
     Ctrl-C ends a long call on the CPU with KeyboardInterrupt. What it had begun goes on in the background, to its end
     or that of the process, and its outputs are written until then.
@@ -192,7 +193,7 @@ class Kernel:
 
         A replay costs one launch, however many kernels the program has, and nothing is checked again. The arrays are
         on the GPU and live as long as the graph. The call itself is made once first. Raises what a call raises, and
-        TargetError for another target than "cuda", and for a program that waits for tests of its subscripts.
+        TargetError for another target than "cuda".
         """
         graph = getattr(self._runtime, "graph", None)
         if graph is None:
@@ -201,6 +202,15 @@ class Kernel:
         placed = (results,) if len(self.signature.outputs) == 1 else results or ()
         bound = bind(self.signature, args, named, placed if self.signature.outputs else out, self._runtime.device)
         return graph(self._host, bound.sizes, bound, results)
+
+    def synchronize(self) -> None:
+        """Wait for all calls so far on the GPU, and raise BoundsError if one had a subscript outside its array.
+
+        Without a GPU a call has raised already, and nothing is done.
+        """
+        synchronize = getattr(self._runtime, "synchronize", None)
+        if synchronize is not None:
+            synchronize()
 
     def as_torch_op(self, name: str, backward: Callable[..., Any] | None = None) -> Any:
         """Register the kernel as an operator of torch, "namespace::name", and give it.
@@ -240,11 +250,8 @@ class Kernel:
         """Median seconds of one run, without checking arguments or copying them to a GPU."""
         bound = bind(self.signature, args, named, None, self._runtime.device)
         with self._placed(bound) as (runtime, pointers):
-
-            def run() -> None:
-                self._host(runtime, *bound.sizes, *pointers)
-
-            short = self._run(bound.sizes, run)
+            short = self._run(bound.sizes, partial(self._host, runtime, *bound.sizes, *pointers))
+            run = partial(self._queued(), runtime, *bound.sizes, *pointers)
             seconds = partial(getattr(runtime, "time", _seconds), run)
             return statistics.median(seconds() if short else interruptible(seconds, once=True) for _ in range(repeats))
 
@@ -268,10 +275,12 @@ class Kernel:
         with self._placed(bound) as (runtime, pointers):
             recorder = Recorder(runtime)
 
-            def run(lent: Any) -> None:
-                self._host(lent, *bound.sizes, *pointers)
+            queued = self._queued()
 
-            self._run(bound.sizes, partial(run, runtime))
+            def run(lent: Any) -> None:
+                queued(lent, *bound.sizes, *pointers)
+
+            self._run(bound.sizes, partial(self._host, runtime, *bound.sizes, *pointers))
             recordings = sorted((recorder.record(run) for _ in range(repeats)), key=lambda r: r.seconds)
         sizes = dict(zip(self.signature.sizes, bound.sizes, strict=True))
         return self._profiler(sizes, recordings[len(recordings) // 2])
@@ -284,9 +293,13 @@ class Kernel:
         """
         bound = bind(self.signature, args, named, None, self._runtime.device)
         with self._placed(bound) as (runtime, pointers):
-            yield partial(
-                getattr(runtime, "cold_time", _seconds), partial(self._host, runtime, *bound.sizes, *pointers)
-            )
+            run = partial(self._queued(), runtime, *bound.sizes, *pointers)
+            yield partial(getattr(runtime, "cold_time", _seconds), run)
+
+    def _queued(self) -> Callable[..., None]:
+        """The host function, waiting for nothing: on a GPU, what tests of subscripts find is raised at a later call."""
+        queued = getattr(self._runtime, "queued", None)
+        return self._host if queued is None else queued(self._host)
 
     @contextmanager
     def _placed(self, bound: Bound) -> Iterator[tuple[Any, Sequence[int]]]:

@@ -225,6 +225,46 @@ def test_no_call_waits_for_the_gpu(torch: Any, double: Any, total: Any) -> None:
             assert bool((out[0] == 2.0).all())
 
 
+GATHER = """
+def rows(n: "size", m: "size", A: "float32[n]", p: "int64[m]", B: "out float32[m]"):
+    for i in range(m):
+        B[i] = A[p[i]]
+"""
+
+
+def test_tests_of_subscripts_are_raised_later_and_no_call_waits_for_them(torch: Any) -> None:
+    rows = schedules.auto(lp.Schedule(lp.parse(GATHER)), "cuda").build("cuda")
+    a = torch.arange(100.0, device="cuda")
+    p = torch.randint(0, 100, (N,), device="cuda")
+    wrong = p.clone()
+    wrong[N // 2] = 100
+    with pytest.raises(lp.BoundsError, match="at index 100"):
+        rows(a, wrong)  # the first at its sizes waits
+    replay = rows.graph(a, p)
+    out = torch.empty(N, device="cuda")
+    rows(a, p, out=(out,))
+    torch.cuda.synchronize()
+    torch.cuda._sleep(10**9)
+    done = torch.cuda.Event()
+    rows(a, p)
+    rows(a, wrong, out=(out,))
+    rows(a, p, out=(out,))
+    replay()
+    done.record()
+    assert not done.query()
+    with pytest.raises(lp.BoundsError, match=r"at index 100; indices run from 0 to 99\. An earlier call"):
+        rows.synchronize()
+    rows.synchronize()
+    assert bool((out == a[p]).all())
+    assert bool((replay() == a[p]).all())
+    for again in (lambda: rows(a, p), lambda: rows(a, p, out=(out,)), replay):
+        rows(a, wrong)
+        torch.cuda.synchronize()
+        with pytest.raises(lp.BoundsError, match="An earlier call"):
+            again()
+        assert bool((rows(a, p) == a[p]).all())
+
+
 def test_a_kernel_runs_on_the_stream_that_cupy_works_on(double: Any, total: Any) -> None:
     cupy = pytest.importorskip("cupy")
     side = cupy.cuda.Stream(non_blocking=True)

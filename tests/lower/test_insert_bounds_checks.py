@@ -12,6 +12,7 @@ import loopir.intrinsics
 import schedules
 from loopir.ir.grammar import Func, ValueToIndex
 from loopir.ir.traverse.walk import nodes
+from loopir.lower.common.insert_bounds_checks import without_reset
 from loopir.lower.pipeline import lower
 from loopir.testing.generate.strategies import funcs
 
@@ -349,3 +350,16 @@ def f(n: "size", m: "size", A: "float32[m]", B: "out float32[m]"):
             B[i] = 0.0
 """)
         assert len(words_of(s, "llvm")) == tests
+
+
+@pytest.mark.parametrize("target", ["cuda", "llvm"])
+def test_no_kernel_fills_the_words_where_the_caller_does(target: str) -> None:
+    """The interpreter runs the kernel that fills them; what is built leaves it out, and only that."""
+    nest = lp.parse(GATHER.format(body=BODIES["a scatter"], t="int16", ix="int64"))
+    whole = lower(nest, target)
+    cut = without_reset(whole, len(nest.args))
+    assert whole.body[1:] == cut.body
+    assert len(lp.interpret(whole, [np.zeros((4, 3), np.int16), np.array([3], np.int64)])["checks"]) == 1
+    assert without_reset(cut, len(nest.args)) == cut
+    zeros = lp.parse('def f(x: "out int64[3]"):\n    for i in range(3):\n        x[i] = 0')
+    assert without_reset(lower(zeros, target), 1) == lower(zeros, target)

@@ -57,6 +57,7 @@ class Gpu:
 
     def __init__(self, cu: Fake) -> None:
         self.cu, self.top, self.launch = cu, 1 << 20, cu.launch
+        self.words: list[Any] = []
 
     def check(self, result: Any, what: str) -> Any:
         return result[1] if len(result) == 2 else result[1:]
@@ -72,6 +73,14 @@ class Gpu:
     def relaunch(self, name: str, *what: Any) -> None:
         if code := self.launch(*what):
             raise TargetError(f"the GPU could not launch {name}: {code}")
+
+    def host_words(self, size: int) -> tuple[int, int]:
+        """Memory of the host, which the fake GPU has at the same address."""
+        self.words.append(ctypes.create_string_buffer(size))
+        return ctypes.addressof(self.words[-1]), ctypes.addressof(self.words[-1])
+
+    def synchronize(self) -> None:
+        self.cu.pieces.append(("wait", 0))
 
     def alloc(self, size: int) -> int:
         if size > self.memory:

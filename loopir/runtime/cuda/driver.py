@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,8 @@ LEGACY, PER_THREAD = (0, 1), 2
 """The handles of the default stream, and of the one that each thread has for itself."""
 KEPT_SHARE = 32
 """Of a GPU's memory, one part in as many is kept at most on a stream for later calls."""
+WORD_PAGE = 4096
+"""Bytes of host memory that words are cut from."""
 EARLY = (9, 0)
 """The compute capability from which on a kernel may be put in place while the one before it ends: its blocks wait for
 that before they touch memory (`griddepcontrol`, which every kernel begins with)."""
@@ -106,6 +109,29 @@ class Device:
         )
         total = self.check(self.cu.cuDeviceTotalMem(self.handle), "say how much memory it has")
         self.blocks = MemoryPool(self, total // KEPT_SHARE)
+        self._words, self._words_left, self._making_words = (0, 0), 0, threading.Lock()
+
+    def synchronize(self) -> None:
+        """Wait for all that was launched on this GPU, and raise what went wrong in it."""
+        with self.here():
+            self.check(self.cu.cuCtxSynchronize(), "finish what it was given")
+
+    def host_words(self, size: int) -> tuple[int, int]:
+        """`size` bytes of host memory that the GPU writes to, filled with 0 and kept for good: the addresses for the
+        host and for the GPU."""
+        with self._making_words:
+            if size > self._words_left:
+                self._words_left = max(size, WORD_PAGE)
+                portable = self.cu.CU_MEMHOSTALLOC_PORTABLE | self.cu.CU_MEMHOSTALLOC_DEVICEMAP
+                with self.here():
+                    host = self.check(self.cu.cuMemHostAlloc(self._words_left, portable), "lend host memory")
+                    there = self.check(self.cu.cuMemHostGetDevicePointer(host, 0), "find host memory")
+                self._words = int(host), int(there)
+                ctypes.memset(self._words[0], 0, self._words_left)
+            found = self._words
+            self._words = found[0] + size, found[1] + size
+            self._words_left -= size
+            return found
 
     def relaunch(self, name: str, *what: Any) -> None:
         """Launch again what failed: this thread may have had another context, or none yet."""
@@ -124,8 +150,8 @@ class Device:
             self.check(self.cu.cuMemFreeAsync(pointer, stream), "free memory")
 
     def drop(self, pointers: list[int]) -> None:
+        self.synchronize()
         with self.here():
-            self.check(self.cu.cuCtxSynchronize(), "finish what it was given")
             for pointer in pointers:
                 self.check(self.cu.cuMemFree(pointer), "free memory")
 

@@ -23,13 +23,14 @@ class Graph:
 
     def __init__(
         self, gpu: Device, launches: Callable[[int], None], current: Callable[[], int], arrays: Any, results: Any,
-        replay: Callable[[int, Any], Callable[[], Any]] | None = None,
+        replay: Callable[[int, Any], Callable[[], Any]] | None = None, before: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """`launches` puts them on the stream with that handle; `current` tells the handle of the caller's.
 
         `replay` makes, of the graph and the results, what launches it on the caller's stream a shorter way, or gives
-        NotImplemented.
+        NotImplemented. `before` is called at the begin of each replay.
         """
+        self._before = before
         self.gpu, self.arrays, self.results = gpu, arrays, results
         self._current, self._exec = current, None
         cu, check = gpu.cu, gpu.check
@@ -49,6 +50,8 @@ class Graph:
         self._replay = (lambda: NotImplemented) if replay is None else replay(int(self._exec), results)
 
     def __call__(self) -> Any:
+        if self._before is not None:
+            self._before()
         if (again := self._replay()) is not NotImplemented:
             return again
         cu, stream = self.gpu.cu, self._current()

@@ -10,6 +10,7 @@ call, so that a kernel runs after what made its inputs and before what reads its
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ import numpy as np
 from loopir.errors import TargetError
 from loopir.runtime.arrays import UNTOLD, Bound, Signature, stream_of
 from loopir.runtime.bounds_report import Checked
+from loopir.runtime.cuda.deferred_tests import DeferredTests
 from loopir.runtime.cuda.driver import MOST_STREAMS, Device, Stream
 from loopir.runtime.cuda.graphs import Graph
 from loopir.runtime.cuda.launch_record import Launch, MapOf, Slot, record_launches
@@ -56,6 +58,7 @@ class CudaRuntime:
         """The arrays that some kernel moves in vectors of 16 bytes."""
         self._running: dict[int, Running] = {}
         self._calls: Calls | None = None
+        self._tests: DeferredTests | None = None
 
     def _loaded(self, cubin: bytes, kernels: Sequence[Any]) -> list[Loaded]:
         with self.gpu.here():
@@ -103,6 +106,8 @@ class CudaRuntime:
         self, host: Callable[..., None], sizes: tuple[int, ...], count: int, current: Callable[[int], int]
     ) -> Run:
         """What runs the program at these sizes on `count` arrays, on the stream that `current` tells of a GPU."""
+        if isinstance(host, Checked):
+            return self._deferred(host).before(self.prepared(self.queued(host), sizes, count, current))
         recording = record_launches(host, sizes, count)
         if recording is None:
 
@@ -138,18 +143,49 @@ class CudaRuntime:
 
     def native(self, signature: Signature, bound: Bound, host: Callable[..., None]) -> Callable[..., Any] | None:
         """What runs calls like `bound` the shortest way, and those learnt before; None if there is none."""
+        before = self._deferred(host).before if isinstance(host, Checked) else None
+        host = self.queued(host)
         native = shared(self.gpu)
         if native is not None and len(bound.arrays) <= MOST_ARRAYS and all(native.knows(t) for t in bound.arrays):
             recording = record_launches(host, bound.sizes, len(signature.args))
             if recording is not None and recording.launches:
                 calls = self._calls = self._calls or Calls(native, signature, self.wide, bound)
                 calls.learn(bound, recording, [self.kernel(x.kernel, x.fits) for x in recording.launches])
-        return None if self._calls is None else self._calls.call
+        if self._calls is None:
+            return None
+        return self._calls.call if before is None else before(self._calls.call)
+
+    def queued(self, host: Callable[..., None]) -> Callable[..., None]:
+        """`host`, waiting for nothing: tests of subscripts write to where the next call looks."""
+        if not isinstance(host, Checked):
+            return host
+        plain, pointer = host.host, self._deferred(host).pointer
+
+        def queued(runtime: Any, *args: Any) -> None:
+            plain(runtime, *args, pointer)
+
+        return queued
+
+    def _deferred(self, checked: Checked) -> DeferredTests:
+        """The program's tests as calls leave them that do not wait."""
+        if self._tests is None:
+            self._tests = DeferredTests(self.gpu, checked)
+        return self._tests
+
+    def synchronize(self) -> None:
+        """Wait for the GPU, and raise BoundsError if a test of a call so far has failed."""
+        self.gpu.synchronize()
+        self.require()
+
+    def require(self) -> None:
+        """Raise BoundsError if a test of an earlier call is known to have failed."""
+        if self._tests is not None:
+            self._tests.require()
 
     def graph(self, host: Callable[..., None], sizes: tuple[int, ...], bound: Bound, results: Any) -> Graph:
         """The launches of a call on these arrays, as a CUDA graph."""
-        if isinstance(host, Checked):
-            raise TargetError("a program that tests subscripts from memory waits for that, and a graph never waits")
+        before = self._deferred(host).require if isinstance(host, Checked) else None
+        host = self.queued(host)
         for t in bound.arrays:
             if t.device == "cpu":
                 raise ValueError("a graph runs on arrays on the GPU, and one is the host's; move it there")
@@ -162,7 +198,7 @@ class CudaRuntime:
         known = native is not None and all(native.knows(t) for t in bound.arrays)
         replay = native.replay if native is not None and known else None
         with self.gpu.here():
-            return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay)
+            return Graph(self.gpu, launches, partial(stream_of, bound.arrays), bound.arrays, results, replay, before)
 
 
 _natives: dict[Any, Native | None] = {}
@@ -216,7 +252,8 @@ class Prepared:
         self.integers = [a for a in plain if isinstance(a, int)]
         places = [a.n for a in plain if isinstance(a, Slot)]
         self.pick, self.pack = _picker(places), Struct(f"{3 + len(places)}q").pack_into
-        self.order = (*range(len(places), kernel.count), *range(len(places)))  # integers are the first parameters
+        addresses, integers = itertools.count(), itertools.count(len(places))
+        self.order = [next(addresses if isinstance(a, Slot) else integers) for a in plain]
         self.maps = [a for a in maps if isinstance(a, MapOf)]
         self.rooms = [self.room()]
 
@@ -273,6 +310,7 @@ class Running:
 
     def __init__(self, runtime: CudaRuntime, stream: Stream) -> None:
         self.gpu, self.kernel, self.stream, self.number = runtime.gpu, runtime.kernel, stream, stream.number
+        self.require = runtime.require
         self.alloc, self.free, self.here = stream.alloc, stream.free, runtime.gpu.here
 
     @property
@@ -287,9 +325,11 @@ class Running:
 
     @contextmanager
     def lent(self, words: np.ndarray[Any, Any]) -> Iterator[int]:
-        """Device memory for `words`, copied back into it at the end of the block, after all launches."""
+        """Device memory with `words`, copied back into it at the end of the block, after all launches."""
+        self.require()
         pointer = self.alloc(words.nbytes)
         try:
+            self.stream.upload(pointer, words)
             yield pointer
             self.stream.download(words, pointer)
         finally:
