@@ -237,6 +237,49 @@ def test_what_a_guard_takes_out_of_a_rest_that_is_all_of_a_loop_starts_in_its_or
     assert check(func, Step("split", ("q", 3), (("tail", "peel"),)))
 
 
+GUARD_READS = f"""{HEAD}
+    for i in range(2):
+        with alloc("float32[3]") as T:
+            for y in range(3):
+                T[y] = A[WHAT]
+            for k in range(3):
+                if T[k] < 2.0:
+                    X[i] = max(A[k], over=k, init=0.0, label="top")
+                else:
+                    Y[k + i] = A[k]
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [
+        ("i", Step("compute_inline", ("T",))),
+        ("y + i", Step("compute_at", ("T", "k"))),
+        ("i", Step("compute_at", ("T", "k"))),
+    ],
+)
+def test_a_guard_that_reads_what_speaks_of_the_fold_goes_on_speaking_of_it(what: str, step: Step) -> None:
+    """`top` starts whatever T[k] is; A[i], or the one element that an iteration has, would tell whether it does."""
+    func = parse(GUARD_READS.replace("WHAT", what))
+    with pytest.raises(ScheduleError, match="top starts whatever one says that does"):
+        lp.Schedule(func).apply(step)
+    assert check(parse(GUARD_READS.replace("WHAT", what).replace(", init=0.0", "")), step)
+
+
+def test_a_guard_that_reads_one_row_of_a_window_goes_on_speaking_of_the_fold() -> None:
+    func = parse(f"""{HEAD}
+    for i in range(2):
+        with alloc("float32[3]") as T:
+            for k in range(3):
+                T[k] = A[i + k]
+                if T[k] < 2.0:
+                    X[i] = max(A[k], over=k, init=0.0, label="top")
+""")
+    with pytest.raises(ScheduleError, match="top starts whatever one says that does"):
+        lp.Schedule(func).fold_storage("T", 0, 1)
+    assert check(func, Step("fold_storage", ("T", 0, 2)))
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_parts_of_which_some_are_empty_keep_each_start(data: st.DataObject) -> None:

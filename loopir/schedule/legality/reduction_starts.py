@@ -7,14 +7,43 @@ next one. That is the old order, unless loops stand between, or two reductions h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from loopir.analysis.dependence.access import is_affine_visible
 from loopir.arith.poly import expand_index
+from loopir.arith.simplify_func import starts_alike
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Cond, Const, Func, Index, Load, Loop, Reduce, Stmt, Value, Var
-from loopir.ir.traverse.walk import free_vars, leaf_paths, leaf_writes, loaded_buffers, path_to
+from loopir.ir.grammar import (
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Not,
+    Reduce,
+    Stmt,
+    Value,
+    Var,
+    conjuncts,
+)
+from loopir.ir.traverse.walk import (
+    free_vars,
+    leaf_paths,
+    leaf_writes,
+    loaded_buffers,
+    path_to,
+    rebuild,
+    reduction_start_loops,
+    statements,
+)
+from loopir.schedule.core.find import join_names
+
+N = TypeVar("N", bound=Node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +83,26 @@ def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
     asked = free_vars(cond)
     starts = [s for s in _outside(func, loop) if not asked.isdisjoint(s.between.union(s.reduce.over))]
     _require_free(loop, starts, [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.told(asked)])
+
+
+def rebuild_starting(node: N, visit: Callable[[Node], Node]) -> N:
+    """`node` with `visit` applied to its children, which exchanges elements that are read; refuse if a reduction under
+    a guard would start at other elements then, as a term comes to speak of a loop that it is over, or no longer does.
+    """
+    made = rebuild(node, visit)
+    if not isinstance(node, If) or cast(If, made).cond is node.cond:
+        return made
+    for side, terms in ((node.then, conjuncts(node.cond)), (node.orelse, (Not(node.cond),))):
+        for s in statements(side) if any(map(reduction_start_loops, side)) else ():
+            if not isinstance(s, Reduce) or s.init is None:
+                continue
+            if not all(starts_alike(t, cast(Cond, visit(t)), [frozenset(s.over)]) for t in terms):
+                reason = (
+                    f"whether a guard around {s.label} speaks of {join_names(map(repr, s.over))} would change, and "
+                )
+                reason += f"{s.label} starts whatever one says that does"
+                raise ScheduleError(reason, suggestion=f"decompose_reduction({s.label!r}) first")
+    return made
 
 
 def _outside(func: Func, loop: Loop) -> list[_Start]:

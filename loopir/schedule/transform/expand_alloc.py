@@ -13,8 +13,9 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Alloc, Buffer, Func, Index, Load, Loop, Node, Reduce, Store, Var
 from loopir.ir.layout.layouts import reads_only
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import is_affine_visible, path_to, rebuild, replace
+from loopir.ir.traverse.walk import is_affine_visible, path_to, replace
 from loopir.schedule.core.find import join_names
+from loopir.schedule.legality.reduction_starts import rebuild_starting
 from loopir.schedule.transform.split_range import without_unused_over
 
 N = TypeVar("N", bound=Node)
@@ -47,7 +48,7 @@ def expand_accesses(node: N, loop: str, buffers: Collection[Buffer]) -> N:
             return new.get(n.name, n)
         if isinstance(n, Index) and is_affine_visible(n):
             return n
-        n = rebuild(n, visit)
+        n = rebuild_starting(n, visit)
         match n:
             case Load(buffer, at) if buffer.name in new:
                 return replace(n, at=(Var(loop), *at))

@@ -40,12 +40,12 @@ from loopir.ir.traverse.walk import (
     nests_touching,
     on_loads,
     path_to,
-    rebuild,
     replace,
     replace_stmt,
 )
 from loopir.schedule.core.facts import known_at, known_in
 from loopir.schedule.core.find import join_names
+from loopir.schedule.legality.reduction_starts import rebuild_starting
 from loopir.schedule.transform.split_range import without_unused_over
 
 N = TypeVar("N", bound=Node)
@@ -107,7 +107,7 @@ def rebase_accesses(node: N, new: Mapping[str, Buffer], at: Callable[[tuple[Inde
             return n
         if isinstance(n, Alloc) or (isinstance(n, Loop) and isinstance(n.extent, Int)):
             return map_stmts(n, visit)
-        n = rebuild(n, visit)
+        n = rebuild_starting(n, visit)
         if isinstance(n, Store) and n.buffer.name in new:
             return replace(n, buffer=new[n.buffer.name], at=at(n.at))
         if isinstance(n, Reduce):  # the place in a ring, of what it folds into or asks for its element, tells the loop

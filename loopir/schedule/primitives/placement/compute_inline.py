@@ -57,7 +57,6 @@ from loopir.ir.traverse.walk import (
     nodes,
     on_loads,
     path_to,
-    rebuild,
     replace_stmt,
     rewrite,
     substitute,
@@ -65,6 +64,7 @@ from loopir.ir.traverse.walk import (
 from loopir.schedule.core.facts import Facts, known_at
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.legality.effects import reads
+from loopir.schedule.legality.reduction_starts import rebuild_starting
 from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.split_range import without_unused_over
@@ -445,7 +445,7 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
             return n if value is n.value else Store(n.label, n.buffer, n.at, value)
         if isinstance(n, Stmt) and name not in accessed_buffers(n):
             return n
-        n = rebuild(n, visit)
+        n = rebuild_starting(n, visit)
         if isinstance(n, Reduce):  # its element may have been read
             return without_unused_over(n)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer.name == name else n
