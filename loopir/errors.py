@@ -51,6 +51,17 @@ class MismatchError(VerifyError):
     """A nest is not, or is no longer, what the instruction around it does."""
 
 
+class NestingError(VerifyError):
+    """A statement may not stand in what is around it, though both are legal alone; `.instead` says what to do first.
+
+    Steps that move statements, memory or loops can come to that; such a step is refused.
+    """
+
+    def __init__(self, message: str, instead: str) -> None:
+        super().__init__(message)
+        self.instead = instead
+
+
 class ExprError(LoopirError, ValueError):
     """A tensor expression is ill-formed: mismatched shapes, dtypes or axes."""
 

@@ -107,6 +107,16 @@ def test_memory_that_nothing_has_filled_is_not_read() -> None:
         privatize_reduction(f, "h", "i")
 
 
+def test_memory_of_the_iterations_own_is_not_folded_into_around_its_allocation() -> None:
+    f = parse(
+        'def f(A: "int32[8]", S: "inout int32[2]"):\n    for i in range(8):\n'
+        '        with alloc("int32[2]") as T:\n            for x in range(2):\n                T[x] = S[x]\n'
+        "            T[0] += A[i]\n            for y in range(2):\n                S[y] = T[y]"
+    )
+    with pytest.raises(ScheduleError, match="T is allocated in 'i', so that each of its iterations has its own"):
+        privatize_reduction(f, "T_1", "i")
+
+
 def test_others_may_touch_other_elements_and_earlier() -> None:
     """C reads an element of its own iteration, before which those lie that are folded into; one is stored before."""
     before = parse("""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from loopir.errors import NestingError
 from loopir.ir.dtypes import BY_NAME
 from loopir.ir.grammar import (
     AXES,
@@ -155,7 +156,8 @@ def _other(s: Stmt, here: VerifyContext, sizes: frozenset[str]) -> None:
 
 def _require_no_turns(body: Body) -> None:
     if any(isinstance(x, InTurn) for x in statements(body)):
-        fail("turns stand in turns, for which warpgroups would wait while they have one")
+        reason = "turns stand in turns, for which warpgroups would wait while they have one"
+        raise NestingError(reason, "take turns with loops that neither hold others nor stand in them")
 
 
 def _sync(s: Sync, here: VerifyContext) -> None:
@@ -343,7 +345,8 @@ def _over(s: Reduce, here: VerifyContext) -> None:
 def _start(s: Reduce, here: VerifyContext, loop: str, start: int) -> None:
     """What `s` starts from is known outside `loop`, `start` loops deep, the outermost of those that it folds over."""
     if any(here.level[b.name] > start for b in s.buffers):
-        fail(f"statement {s.label} reduces over {loop} into memory that is new in every iteration of it")
+        reason = f"statement {s.label} reduces over {loop} into memory that is new in every iteration of it"
+        raise NestingError(reason, f"decompose_reduction({s.label!r}) first")
     over = frozenset(s.over)
     kept = [x.extent for x in here.loops[start:] if x.var not in over]
     tests = [t for depth, terms in here.guards if depth > start for t in terms if over.isdisjoint(free_vars(t))]
@@ -352,7 +355,8 @@ def _start(s: Reduce, here: VerifyContext, loop: str, start: int) -> None:
         if not is_affine_visible(part):
             inner |= {n.buffer.name for n in nodes(part) if isinstance(n, Load) and here.level[n.buffer.name] > start}
         if inner:
-            fail(f"statement {s.label} starts outside loop {loop}, and that depends on {min(inner)} inside")
+            reason = f"statement {s.label} starts outside loop {loop}, and that depends on {min(inner)} inside"
+            raise NestingError(reason, f"decompose_reduction({s.label!r}) first")
 
 
 def _monoid(m: Monoid, here: VerifyContext) -> None:

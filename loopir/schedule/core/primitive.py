@@ -17,7 +17,7 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.analysis.presburger.solver import effort
-from loopir.errors import EASIER, MismatchError, ScheduleError, Undecided, spelled
+from loopir.errors import EASIER, MismatchError, NestingError, ScheduleError, Undecided, spelled
 from loopir.ir.grammar import Func, InstrRegion
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.queries import statements
@@ -105,11 +105,14 @@ def replay(func: Func, name: str, args: tuple[object, ...], kwargs: tuple[tuple[
 
 
 def _verify(func: Func) -> None:
-    """A step may not take apart what an instruction does as a whole; for the rest, its result is in the language."""
+    """A step may not take apart what an instruction does as a whole, nor put statements in one another that may not
+    stand there; for the rest, its result is in the language."""
     try:
         verify(func, "schedule")
     except MismatchError as error:
         raise ScheduleError(str(error), suggestion="take this step before the nest is made an instruction") from None
+    except NestingError as error:
+        raise ScheduleError(str(error), suggestion=error.instead) from None
 
 
 def lookup(name: str) -> Callable[..., Func]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import THREAD_AXES, Body, Func, If, Int, InTurn, Loop, Stmt, WarpSpecialized
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import loaded_buffers, path_to, replace_block
+from loopir.ir.traverse.walk import loaded_buffers, path_to, replace_block, statements
 from loopir.schedule.core.find import find_loop, join_names
 from loopir.schedule.legality.effects import writes
 from loopir.schedule.legality.loop_kinds import require_outside_lanes
@@ -85,8 +85,9 @@ def alternate(func: Func, *loops: str) -> Func:
     around = path_to(func, first)[:-1]
     for loop in named:
         _require_warpgroups(loop)
-    if any(isinstance(s, InTurn) for s in around):
-        reason = f"warpgroups take turns with {first.var!r} already"
+    if any(isinstance(s, InTurn) for s in (*around, *statements(tuple(named)))):
+        part = "" if any(isinstance(s, InTurn) for s in around) else "a part of "
+        reason = f"warpgroups take turns with {part}{first.var!r} already"
         raise ScheduleError(reason, loop=first.var, suggestion="another loop")
     require_outside_lanes(func, first)
     _require_equally_often(func, first, around)

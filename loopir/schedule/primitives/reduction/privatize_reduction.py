@@ -20,6 +20,7 @@ from loopir.ir.traverse.walk import (
     taken_names,
 )
 from loopir.schedule.core.find import find_loop
+from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.loop_kinds import require_concurrent
 from loopir.schedule.legality.reductions import find_reduce
 from loopir.schedule.legality.refusal import refusal
@@ -130,6 +131,11 @@ def _result(func: Func, reduce: Reduce, loop: Loop) -> Buffer:
             f"{reduce.label} starts from what it is given in the nest", suggestion=f"rfactor({reduce.label!r}, ...)"
         )
     b = next(iter(reduce.buffers))
+    if b.name in allocates(loop.body):
+        raise ScheduleError(
+            f"{b.name} is allocated in {loop.var!r}, so that each of its iterations has its own",
+            loop=loop.var, suggestion=f"a loop in the allocation of {b.name}",
+        )  # fmt: skip
     given = any(isinstance(p, Arg) and p.buffer == b and p.access == "inout" for p in func.params)
     if not given and not is_written_whole_before(func, reduce.label, b):
         raise ScheduleError(
