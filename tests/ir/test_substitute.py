@@ -1,5 +1,6 @@
 """substitute: what an index or a condition is, where variables have the values that were put for them."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from loopir.interp.interpret import cond_holds
@@ -8,6 +9,7 @@ from loopir.ir.layout.layouts import evaluate
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.free_vars import free_vars
 from loopir.ir.traverse.substitute import keep_mentions, reduction_starts, refold, substitute, substitute_guard
+from loopir.lower.pipeline import lower
 from loopir.testing.generate.trees import conditions, indices
 
 NAMES = ("i", "j", "n")
@@ -68,3 +70,23 @@ def f(n: "size", a: "float32[9]", s: "out float32[1]"):
     term = Cmp("<=", Var("k") * Var("n"), Int(8))
     assert "k" in free_vars(keep_mentions(term, zero, [frozenset({"k"})]))
     assert keep_mentions(term, zero, []) == substitute(term, zero)
+
+
+def test_what_would_divide_by_none_never_runs_and_becomes_0() -> None:
+    ix = (Var("i") % (Var("n") // 2)) + Var("i") // Var("n") + Var("i")
+    assert substitute(ix, {"n": Int(0)}) == Var("i")
+    kept = keep_mentions(Cmp("<=", Var("k") % Var("n"), Int(8)), {"n": Int(0)}, [frozenset({"k"})])
+    assert free_vars(kept) == {"k"}
+
+
+@pytest.mark.parametrize("kind", ["range", "unroll"])
+def test_a_loop_of_one_iteration_around_one_of_none_is_lowered(kind: str) -> None:
+    func = parse(f"""
+def f(A: "float32[16]", B: "inout float32[16]"):
+    for q in {kind}(1):
+        for i in range((q + 1) // 2):
+            B[i % ((q + 1) // 2)] = A[i // (q * 3)]
+        B[q + 1] = A[q]
+""")
+    for target in ("cuda", "llvm"):
+        lower(func, target)

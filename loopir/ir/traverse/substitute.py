@@ -6,7 +6,24 @@ from collections.abc import Iterable, Mapping
 from operator import is_
 from typing import Any, TypeVar
 
-from loopir.ir.grammar import Body, Buffer, Cond, If, Index, Int, Load, Node, Op, Reduce, Var, conj, conjuncts
+from loopir.ir.grammar import (
+    Body,
+    Buffer,
+    Cond,
+    FloorDiv,
+    If,
+    Index,
+    Int,
+    Load,
+    Mod,
+    Mul,
+    Node,
+    Op,
+    Reduce,
+    Var,
+    conj,
+    conjuncts,
+)
 from loopir.ir.index import FOLDED
 from loopir.ir.traverse.free_vars import free_vars
 from loopir.ir.traverse.queries import reduction_start_loops, statements
@@ -19,7 +36,8 @@ def substitute(node: N, env: Mapping[str, Index]) -> N:
     """`node` with each variable named in `env` replaced; indices fold as they are rebuilt.
 
     `env` must not name a variable that a loop inside `node` binds. Buffers are unchanged, as their shapes and layouts
-    depend on sizes only. Guards mention the same reduced loops as before.
+    depend on sizes only. Guards mention the same reduced loops as before. What comes to divide by a number that is not
+    positive stands where nothing runs, and becomes 0.
     """
     return _replace_vars(node, env, folds=True) if env else node
 
@@ -33,7 +51,11 @@ def _replace_vars(node: N, env: Mapping[str, Index], *, folds: bool) -> N:
         if kind in PAIRS:
             a, b = visit(n.a), n.b
             b = b if b.__class__ is Int else visit(b)
-            return n if a is n.a and b is n.b else FOLDED[kind](a, b) if folds else kind(a, b)
+            if a is n.a and b is n.b:
+                return n
+            if b.__class__ is Int and b.value <= 0 and (kind is FloorDiv or kind is Mod):
+                return Int(0) if folds else Mul(a, Int(0))  # it never runs: no division by what is not positive does
+            return FOLDED[kind](a, b) if folds else kind(a, b)
         if kind is Buffer or kind in LEAVES:
             return n
         if kind is Load:  # as `rebuild` has it, sooner
