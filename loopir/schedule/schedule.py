@@ -10,8 +10,7 @@ import difflib
 import inspect
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
@@ -31,7 +30,7 @@ from loopir.ir.traverse.walk import labels_of, loops_of
 from loopir.ir.verify.verify import verify
 from loopir.loading import load
 from loopir.schedule.core.find import all_buffers, find_buffer, find_loop, find_stage, join_names
-from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup
+from loopir.schedule.core.primitive import PRIMITIVES, P, Rewrite, checked, lookup, spell_call
 from loopir.schedule.core.queries import (
     StageAccess,
     instructions,
@@ -248,14 +247,11 @@ class Schedule(Methods):
             raise TypeError(f'a step is one of a trace, not {step!r}; s.split("i", 4) takes one')
         if step.steps:
             return self.grouped(step, self.replay(step.steps))
-        kwargs = dict(step.kwargs)
-        legal, made = _tried_steps(self._func).legal
-        if made is None or legal != _call(step.name, step.args, kwargs):
-            try:
-                made = lookup(step.name)(self._func, *step.args, **kwargs)
-            except ScheduleError as error:
-                error.reason += self._last_seen(error.reason)
-                raise
+        try:
+            made = lookup(step.name)(self._func, *step.args, **dict(step.kwargs))
+        except ScheduleError as error:
+            error.reason += self._last_seen(error.reason)
+            raise
         return self._then(step, made)
 
     def _last_seen(self, reason: str) -> str:
@@ -298,20 +294,18 @@ class Schedule(Methods):
         """
         if not isinstance(primitive, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f'why takes a step by name, as s.why("split", "i", 4), not {primitive!r:.60}')
-        tried, call = _tried_steps(self._func), _call(primitive, args, kwargs)
-        if call in tried.refusals:
-            return tried.refusals[call]
+        known, call = _refusals(self._func), spell_call(primitive, args, kwargs)
+        if call in known:
+            return known[call]
         found = None
         try:
-            made = lookup(primitive)(self._func, *args, **kwargs)
-            if call is not None:
-                tried.legal = call, made
+            lookup(primitive)(self._func, *args, **kwargs)
         except ScheduleError as error:
             found = error.with_traceback(None)
             found.reason += self._last_seen(found.reason)
         fact = found is None or found.witness is not None  # of the nest, which is what it is
         if call is not None and fact:
-            tried.refusals[call] = found
+            known[call] = found
         return found
 
     def undo(self) -> Schedule:
@@ -535,26 +529,10 @@ def _passes_check(check: Callable[[Schedule], object], s: Schedule) -> bool:
     return said is None or bool(said)
 
 
-@dataclass(slots=True)
-class _TriedSteps:
-    """What `Schedule.why` has found of one Func."""
-
-    refusals: dict[str, ScheduleError | None] = field(default_factory=dict[str, "ScheduleError | None"])
-    """By call: why it is refused, or None where it is legal."""
-    legal: tuple[str | None, Func | None] = (None, None)
-    """The last legal call and the Func that it made, for whoever takes the step."""
-
-
 @memoized
-def _tried_steps(func: Func) -> _TriedSteps:
-    """The steps that were tried on `func`, which fills up."""
-    return _TriedSteps()
-
-
-def _call(primitive: str, args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
-    """A call of a primitive as text, which tells it from others; None if an argument is one that may change."""
-    plain = all(x is None or isinstance(x, str | int) for x in (*args, *kwargs.values()))
-    return str(Step(primitive, tuple(args), tuple(kwargs.items()))) if plain else None
+def _refusals(func: Func) -> dict[str, ScheduleError | None]:
+    """By call of a primitive, why `func` refuses it, or None where it is legal, as far as was asked; which fills up."""
+    return {}
 
 
 def _func_of(program: object) -> Func:

@@ -10,9 +10,12 @@ from loopir.errors import ScheduleError, VerifyError
 from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.ir.printer import text
+from loopir.ir.verify.scope import Stage
+from loopir.ir.verify.verify import verify
 from loopir.schedule import Schedule, primitive
 from loopir.schedule.core.primitive import PRIMITIVES
 from loopir.schedule.core.trace import Step
+from loopir.schedule.transform.subprogram import extract
 from loopir.testing.generate.steps import schedules
 
 TWO = """\
@@ -165,20 +168,49 @@ def test_a_refusal_is_told_and_leaves_no_trace(s: Schedule) -> None:
 
 
 def test_a_step_that_was_asked_about_is_checked_once(s: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, other = s.split("k", 4), s.split("k", 2)
-    split, taken = PRIMITIVES["split"], list[int]()
+    twin, checked = Schedule(parse(text(s.func))), list[str]()
 
-    def counted(func: Func, loop: str, factor: int) -> Func:
-        taken.append(factor)
-        return split(func, loop, factor)
+    def counted(func: Func, stage: Stage) -> None:
+        checked.append(text(func))
+        verify(func, stage)
 
-    monkeypatch.setitem(PRIMITIVES, "split", counted)
+    monkeypatch.setattr("loopir.schedule.core.primitive.verify", counted)
     assert s.why("split", "k", 4) is None
-    assert s.split("k", 4) == expected
+    made = s.split("k", 4)
+    assert checked == [text(made.func)]
     assert pickle.loads(pickle.dumps(s)) == s
-    assert s.split("k", 2) == other
+    assert s.split("k", 2) == twin.split("k", 2)
+    assert made == s.split("k", 4) == twin.split("k", 4)
+    assert len(checked) == 4
     assert s.split("k", 4).why("split", "k", 4) is not None
-    assert taken == [4, 2, 4]
+
+
+def test_steps_taken_again_on_the_same_nests_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    func = parse(
+        'def f(A: "float32[8]", B: "out float32[8]", C: "out float32[8]"):\n'
+        "    for i in range(8):\n        B[i] = A[i]\n    for j in range(8):\n        C[j] = B[j]\n"
+    )
+    part = Schedule(extract(func, ("C",)).func)
+    steps = (("split", ("j", 4), ()), ("unroll", ("j_i",), ()))
+    made, checked = part.split("j", 4).unroll("j_i"), list[str]()
+
+    def counted(func: Func, stage: Stage) -> None:
+        checked.append(func.name)
+        verify(func, stage)
+
+    monkeypatch.setattr("loopir.schedule.core.primitive.verify", counted)
+    whole = Schedule(func).schedule_nests((("C",), steps))
+    assert checked == ["f"]
+    apart = Schedule(func).replay([Step("split", ("j", 4)), Step("unroll", ("j_i",))])
+    assert text(whole.func) == text(apart.func)
+    assert part.split("j", 4).unroll("j_i").func is made.func
+
+
+def test_a_step_that_is_known_is_taken_for_no_other(s: Schedule) -> None:
+    assert s.split("k", 1) == s.split("k", 1)
+    with pytest.raises(TypeError, match="factor is int, not True"):
+        s.split("k", True)
+    assert s.split("k", 1, tail="guard") != s.split("k", 2, tail="guard")
 
 
 def test_why_of_no_primitive(s: Schedule) -> None:

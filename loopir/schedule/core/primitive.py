@@ -10,10 +10,11 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
+from threading import Lock
 from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.analysis.presburger.solver import effort
@@ -33,13 +34,20 @@ MAX_NUMBER = 1 << 62
 """What no number that a primitive is given reaches, either way."""
 _TYPED = ContextVar("_TYPED", default=True)
 """Whether a primitive that is called now is the one that the user typed, and none that it is made of."""
+MOST_MADE = 1024
+"""Legal steps that are known with what they made, the last ones: a plan takes as many."""
+_MADE: dict[tuple[int, str], tuple[Func, Func]] = {}
+"""By the identity of a Func and a call, that Func and what the call made of it, the last ones at the end."""
+_MADE_LOCK = Lock()
 
 
 def checked(f: Rewrite[P]) -> Rewrite[P]:
     """`f` with its arguments checked before it and its result verified after it.
 
     A ScheduleError that leaves it carries the call as it was typed; where primitives call one another, the
-    outermost call, which is the one that the user typed. Its result is the one that is verified.
+    outermost call, which is the one that the user typed. Its result is the one that is verified, and it is known for a
+    while: who asks whether a step is legal and then takes it, or takes again what was taken of the same Func, as a plan
+    does that is applied, has it checked once.
     """
     name = cast("Any", f).__name__
     signature = inspect.signature(f)
@@ -58,6 +66,9 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
             why = str(error) if other is None else f"there is no {other}="
             raise TypeError(f"{Step(name, args, tuple(kwargs.items()))}: {why}; {name} takes {takes}") from None
         typed = _TYPED.get()
+        call = spell_call(name, args, kwargs) if typed else None
+        if (known := _made_before(func, call)) is not None:
+            return known
         outermost = _TYPED.set(False)
         try:
             _conform(name, bound, hints)
@@ -66,6 +77,7 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
             if typed:
                 result = drop_dead_hints(result)
                 _verify(result)
+                _remember(func, call, result)
         except ScheduleError as error:
             error.primitive, error.call = name, str(Step(name, args, tuple(kwargs.items())))
             raise
@@ -74,6 +86,32 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         return result
 
     return primitive
+
+
+def spell_call(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
+    """A call of a primitive as text, which tells it from others; None if an argument is one that may change."""
+    plain = all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values()))
+    return str(Step(name, tuple(args), tuple(kwargs.items()))) if plain else None
+
+
+def _is_plain(x: object) -> bool:
+    if isinstance(x, tuple):
+        return all(map(_is_plain, cast("tuple[object, ...]", x)))
+    return x is None or isinstance(x, str | int)
+
+
+def _made_before(func: Func, call: str | None) -> Func | None:
+    """What the step `call` made of `func`, if it was taken of late, and is verified."""
+    known = None if call is None else _MADE.get((id(func), call))
+    return known[1] if known is not None else None
+
+
+def _remember(func: Func, call: str | None, made: Func) -> None:
+    if call is not None:
+        with _MADE_LOCK:
+            _MADE[id(func), call] = func, made  # which keeps the Func, and so its identity
+            if len(_MADE) > MOST_MADE:
+                del _MADE[next(iter(_MADE))]
 
 
 def _decided(f: Callable[..., Func], bound: inspect.BoundArguments) -> Func:
@@ -92,6 +130,8 @@ def replay(func: Func, name: str, args: tuple[object, ...], kwargs: tuple[tuple[
     """
     if name not in PRIMITIVES:
         raise ScheduleError(f"there is no primitive {name!r}", suggestion=f"one of {join_names(sorted(PRIMITIVES))}")
+    if (known := _made_before(func, spell_call(name, args, dict(kwargs)))) is not None:
+        return known
     outermost = _TYPED.set(False)
     try:
         made = PRIMITIVES[name](func, *args, **dict(kwargs))
