@@ -128,15 +128,19 @@ def _atom_ends(a: Index, known: Assumptions) -> Ends:
             high = high if low is not None and low >= 0 else None
             return 0, high if not isinstance(b, Int) else b.value - 1 if high is None else min(b.value - 1, high)
         case Xor(x, y):
-            (a0, a1), (b0, b1) = interval(expand_index(x), known), interval(expand_index(y), known)
-            if a0 is None or b0 is None or min(a0, b0) < 0:
-                return None, None
-            return 0, None if a1 is None or b1 is None else (1 << max(a1, b1).bit_length()) - 1
+            return _xor_ends(interval(expand_index(x), known), interval(expand_index(y), known))
         case Min(x, y) | Max(x, y):
             (a0, a1), (b0, b1) = interval(expand_index(x), known), interval(expand_index(y), known)
             return _min_max(a0, b0, isinstance(a, Min), low=True), _min_max(a1, b1, isinstance(a, Min), low=False)
         case _:
             return None, None
+
+
+def _xor_ends(x: Ends, y: Ends) -> Ends:
+    """Of numbers that are not negative, no bit of the result is above the highest one of both."""
+    if x[0] is None or y[0] is None or min(x[0], y[0]) < 0:
+        return None, None
+    return 0, None if x[1] is None or y[1] is None else (1 << max(x[1], y[1]).bit_length()) - 1
 
 
 def _min_max(a: int | None, b: int | None, smaller: bool, *, low: bool) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from loopir.ir.grammar import Add, FloorDiv, Index, Int, Loop, Max, Min, Mod, Mul, ValueToIndex, Var, maximum, minimum
 from loopir.ir.traverse.walk import nodes
@@ -26,35 +26,30 @@ def _end(ix: Index, loops: Mapping[str, Index], *, high: bool) -> Index | None:
     match ix:
         case Int():
             return ix
-        case Var(name):
-            if name not in loops:
-                return ix
-            top = _end(loops[name], loops, high=True) if high else None
-            return Int(0) if not high else None if top is None else top - 1
+        case Var(name) if name in loops:
+            return _moved(_end(loops[name], loops, high=True), lambda x: x - 1) if high else Int(0)
         case Add(a, b):
             x, y = _end(a, loops, high=high), _end(b, loops, high=high)
             return None if x is None or y is None else x + y
         case Mul(a, Int(c)) | Mul(Int(c), a):
-            x = _end(a, loops, high=high == (c >= 0))
-            return None if x is None else x * c
+            return _moved(_end(a, loops, high=high == (c >= 0)), lambda x: x * c)
         case FloorDiv(a, Int(c)):
-            x = _end(a, loops, high=high)
-            return None if x is None else x // c
+            return _moved(_end(a, loops, high=high), lambda x: x // c)
         case Mod(_, Int(c)):
             return Int(c - 1 if high else 0)
-        case Min(a, b) if high:
-            return _either(_end(a, loops, high=True), _end(b, loops, high=True), smaller=True)
-        case Max(a, b) if not high:
-            return _either(_end(a, loops, high=False), _end(b, loops, high=False), smaller=False)
         case Min(a, b) | Max(a, b):
-            x, y = _end(a, loops, high=high), _end(b, loops, high=high)
-            return None if x is None or y is None else maximum(x, y) if high else minimum(x, y)
+            return _extremum_end(_end(a, loops, high=high), _end(b, loops, high=high), isinstance(ix, Min), high=high)
         case _:
             hidden = any(isinstance(n, ValueToIndex) or (isinstance(n, Var) and n.name in loops) for n in nodes(ix))
             return None if hidden else ix
 
 
-def _either(x: Index | None, y: Index | None, *, smaller: bool) -> Index | None:
+def _moved(end: Index | None, by: Callable[[Index], Index]) -> Index | None:
+    return None if end is None else by(end)
+
+
+def _extremum_end(x: Index | None, y: Index | None, smaller: bool, *, high: bool) -> Index | None:
+    """An end of the smaller or the larger of two, by theirs: a minimum is below either, a maximum above either."""
     if x is None or y is None:
-        return x if y is None else y
+        return (y if x is None else x) if smaller == high else None
     return minimum(x, y) if smaller else maximum(x, y)

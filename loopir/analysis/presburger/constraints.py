@@ -108,32 +108,38 @@ class ConstraintSystem:
             case Add(a, b):
                 return combine(self.linear(a, prefix, names), self.linear(b, prefix, names))
             case Mul(a, b):
-                x, y = self.linear(a, prefix, names), self.linear(b, prefix, names)
-                for u, v in ((x, y), (y, x)):
-                    if not any(k and c for k, c in u.items()):
-                        return {k: c * u.get("", 0) for k, c in v.items()}
-                key = (Mul, frozenset((frozenset(x.items()), frozenset(y.items()))))
-                if key not in self.named:
-                    self.named[key] = self.unknown(ix)
-                    if self.nonnegative(x) and self.nonnegative(y):
-                        self.positive.update(self.named[key])
-                        self.constraints.append((self.named[key], False))
-                return self.named[key]
+                return self.product(ix, self.linear(a, prefix, names), self.linear(b, prefix, names))
             case FloorDiv(a, b) | Mod(a, b):
                 return self.division(ix, self.linear(a, prefix, names), self.linear(b, prefix, names), prefix)
             case Xor() if (divided := xor_by_divisions(ix, self.ends_of(names))) is not None:
                 return self.linear(divided, prefix, names)
             case Min(a, b) | Max(a, b):
-                x, y = self.linear(a, prefix, names), self.linear(b, prefix, names)
-                key = (type(ix), *(frozenset(side.items()) for side in (x, y)))
-                if key not in self.named:
-                    least = self.named[key] = {self.fresh(): 1}
-                    low, high = (x, y) if isinstance(ix, Min) else (y, x)
-                    equal = [(combine(least, side, -1), True) for side in (x, y)]
-                    self.cases.append([[equal[0], self.at_least(high, low)], [equal[1], self.at_least(low, high)]])
-                return self.named[key]
+                return self.extremum(ix, self.linear(a, prefix, names), self.linear(b, prefix, names))
             case _:
                 return self.unknown(ix)
+
+    def product(self, ix: Mul, x: Linear, y: Linear) -> Linear:
+        """x * y, for `ix`: exact if one of them is a number, else a dimension whose sign may be known."""
+        for u, v in ((x, y), (y, x)):
+            if not any(k and c for k, c in u.items()):
+                return {k: c * u.get("", 0) for k, c in v.items()}
+        key = (Mul, frozenset((frozenset(x.items()), frozenset(y.items()))))
+        if key not in self.named:
+            self.named[key] = self.unknown(ix)
+            if self.nonnegative(x) and self.nonnegative(y):
+                self.positive.update(self.named[key])
+                self.constraints.append((self.named[key], False))
+        return self.named[key]
+
+    def extremum(self, ix: Min | Max, x: Linear, y: Linear) -> Linear:
+        """The smaller or the larger of x and y, as `ix` says: a dimension, in two cases."""
+        key = (type(ix), *(frozenset(side.items()) for side in (x, y)))
+        if key not in self.named:
+            least = self.named[key] = {self.fresh(): 1}
+            low, high = (x, y) if isinstance(ix, Min) else (y, x)
+            equal = [(combine(least, side, -1), True) for side in (x, y)]
+            self.cases.append([[equal[0], self.at_least(high, low)], [equal[1], self.at_least(low, high)]])
+        return self.named[key]
 
     def nonnegative(self, a: Linear) -> bool:
         return all(c >= 0 and (not k.startswith("_") or k in self.positive) for k, c in a.items())
@@ -252,6 +258,7 @@ class ConstraintSystem:
             self.cases.append(cases)
 
     def dnf(self, c: Cond, prefix: str, names: Names) -> list[list[Constraint]]:
+        """`c` in disjunctive normal form: cases of which one holds, each a list of constraints that all hold."""
         match c:
             case And(terms):
                 parts = [self.dnf(t, prefix, names) for t in terms]
@@ -266,20 +273,8 @@ class ConstraintSystem:
                 if op == "!=":
                     return [[less], [more]]
                 return [[less if op == "<" else self.at_least(y, x)]]
-            case Not(And(terms)):
-                return self.dnf(Or(tuple(Not(t) for t in terms)), prefix, names)
-            case Not(Or(terms)):
-                return self.dnf(And(tuple(Not(t) for t in terms)), prefix, names)
-            case Not(Not(term)):
-                return self.dnf(term, prefix, names)
-            case Not(Cmp("<", a, b)):
-                return self.dnf(Cmp("<=", b, a), prefix, names)
-            case Not(Cmp("<=", a, b)):
-                return self.dnf(Cmp("<", b, a), prefix, names)
-            case Not(Cmp("==", a, b)):
-                return self.dnf(Cmp("!=", a, b), prefix, names)
-            case Not(Cmp("!=", a, b)):
-                return self.dnf(Cmp("==", a, b), prefix, names)
+            case Not(term) if (opposite := _opposite(term)) is not None:
+                return self.dnf(opposite, prefix, names)
             case _:
                 return [[]]
 
@@ -409,6 +404,23 @@ def _is_refuted(base: Reduced, order: _Rows, cases: tuple[tuple[_Rows, ...], ...
 
 def _dicts(constraints: _Rows) -> list[Constraint]:
     return [(dict(row), equality) for row, equality in constraints]
+
+
+def _opposite(c: Cond) -> Cond | None:
+    """What holds exactly if `c` does not, with the negation moved inwards by one node; None for a value from memory."""
+    match c:
+        case And(terms):
+            return Or(tuple(Not(t) for t in terms))
+        case Or(terms):
+            return And(tuple(Not(t) for t in terms))
+        case Not(term):
+            return term
+        case Cmp("<" | "<=", a, b):
+            return Cmp("<=" if c.op == "<" else "<", b, a)
+        case Cmp(op, a, b):
+            return Cmp("!=" if op == "==" else "==", a, b)
+        case _:
+            return None
 
 
 def _few(parts: Iterable[Sequence[object]]) -> bool:
