@@ -27,14 +27,14 @@ def _end(ix: Index, loops: Mapping[str, Index], *, high: bool) -> Index | None:
         case Int():
             return ix
         case Var(name) if name in loops:
-            return _moved(_end(loops[name], loops, high=True), lambda x: x - 1) if high else Int(0)
+            return _map_end(_end(loops[name], loops, high=True), lambda x: x - 1) if high else Int(0)
         case Add(a, b):
             x, y = _end(a, loops, high=high), _end(b, loops, high=high)
             return None if x is None or y is None else x + y
         case Mul(a, Int(c)) | Mul(Int(c), a):
-            return _moved(_end(a, loops, high=high == (c >= 0)), lambda x: x * c)
+            return _map_end(_end(a, loops, high=high == (c >= 0)), lambda x: x * c)
         case FloorDiv(a, Int(c)):
-            return _moved(_end(a, loops, high=high), lambda x: x // c)
+            return _map_end(_end(a, loops, high=high), lambda x: x // c)
         case Mod(_, Int(c)):
             return Int(c - 1 if high else 0)
         case Min(a, b) | Max(a, b):
@@ -44,7 +44,7 @@ def _end(ix: Index, loops: Mapping[str, Index], *, high: bool) -> Index | None:
             return None if hidden else ix
 
 
-def _moved(end: Index | None, by: Callable[[Index], Index]) -> Index | None:
+def _map_end(end: Index | None, by: Callable[[Index], Index]) -> Index | None:
     return None if end is None else by(end)
 
 

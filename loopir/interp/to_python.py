@@ -251,6 +251,16 @@ class _Compiler(PythonExpr, PythonLines):
                 self.write(s, *self.written(s, depth), depth)
             case InstrRegion(_, body) | WarpSpecialized(_, body) | InTurn(body):
                 self.body(body, depth)
+            case Kernel():
+                self.kernel(s, depth)
+            case InstrCall():
+                self.issue(s, depth)
+            case _:
+                self.synchronize(s, depth)
+
+    def synchronize(self, s: Stmt, depth: int) -> None:
+        """What orders threads, and work that goes on beside them."""
+        match s:
             case Barrier(threads, cluster):
                 self.meetings += 1
                 who = threads or self.threads * (not cluster and self.together)
@@ -277,23 +287,21 @@ class _Compiler(PythonExpr, PythonLines):
             case MBarrierWait(slot, turn):
                 self.emit(depth, f"x = run.who.awaited({self.slot(slot)}, {turn})")
                 self.emit(depth, "if not x(): yield x")
-            case InstrCall(fn, operands, words, boxes, ring):
-                cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in operands)
-                placed = "".join(f"({b.name!r}, {self.at(b.at)}, {b.sizes}, {b.span}), " for b in boxes)
-                where = f"({self.slot(ring)})" if ring is not None else "None"
-                all_of = f", {s.blocks}" if s.blocks > 1 else ""
-                self.meetings += 1
-                self.emit(depth, f"at = ({fn.name!r}, ())")
-                key = self.share(("instruction", fn), fn)
-                told = self.share(("words", words), dict(words))
-                stop = "yield " * (fn.level != "thread")
-                self.emit(
-                    depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {told}, ({placed}), {where}{all_of})"
-                )
-            case Kernel():
-                self.kernel(s, depth)
             case _:
                 raise TypeError(f"{type(s).__name__} is no statement")
+
+    def issue(self, s: InstrCall, depth: int) -> None:
+        """An instruction: all threads that issue it have come before it is done."""
+        cells = "".join(f"(b_{x.buffer.name}, {self.index(x.at[0])}), " for x in s.operands)
+        placed = "".join(f"({b.name!r}, {self.at(b.at)}, {b.sizes}, {b.span}), " for b in s.boxes)
+        where = f"({self.slot(s.ring)})" if s.ring is not None else "None"
+        all_of = f", {s.blocks}" if s.blocks > 1 else ""
+        self.meetings += 1
+        self.emit(depth, f"at = ({s.fn.name!r}, ())")
+        key = self.share(("instruction", s.fn), s.fn)
+        words = self.share(("words", s.words), dict(s.words))
+        stop = "yield " * (s.fn.level != "thread")
+        self.emit(depth, f"{stop}run.issue({key}, {self.meetings}, ({cells}), {words}, ({placed}), {where}{all_of})")
 
     def slot(self, slot: Load) -> str:
         """A barrier in shared memory."""
@@ -349,15 +357,15 @@ class _Compiler(PythonExpr, PythonLines):
         left = [f"l{n}" for n in range(len(s.values))]
         for name, v in zip(right, s.values, strict=True):
             self.emit(depth, f"{name} = {self.value(v)}")
-        if to.in_place:  # a value that cannot be read is told first, as it is where the element is loaded by a call
+        if to.in_place:  # a value that cannot be read is reported first, as where the element is loaded by a call
             self.emit(depth, f"e = {to.spelled}")
         for name, b in zip(left, s.buffers, strict=True):
             if to.in_place:
                 self.emit(depth, f"{name} = c_{b.name}[e]")
                 self.emit(depth, f"if {name} is None: b_{b.name}.load({to.at})")
                 continue
-            told = f"run.fold(b_{b.name}, e, {s.label!r}{step})" if self.traced else f"b_{b.name}.load(e{step})"
-            self.emit(depth, f"{name} = {told}")
+            old = f"run.fold(b_{b.name}, e, {s.label!r}{step})" if self.traced else f"b_{b.name}.load(e{step})"
+            self.emit(depth, f"{name} = {old}")
         env = {p.name: name for p, name in zip((*s.monoid.left, *s.monoid.right), (*left, *right), strict=True)}
         made = [self.value(v, env) for v in s.monoid.combine]
         if len(made) > 1:

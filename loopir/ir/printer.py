@@ -234,73 +234,89 @@ def _body(body: Body, depth: int, labels: set[str]) -> Iterator[Line]:
 
 
 def _stmt(s: Stmt, depth: int, labels: set[str]) -> Iterator[Line]:
+    parts = tuple(_bodies_with_heads(s))
+    if not parts:
+        yield Line(depth, _without_body(s, labels), s)
+    for head, body in parts:
+        yield Line(depth, head, s)
+        yield from (_instruction_loops if isinstance(s, InstrRegion) else _body)(body, depth + 1, labels)
+
+
+def _bodies_with_heads(s: Stmt) -> Iterator[tuple[str, Body]]:
+    """The bodies of a statement, each with the line above it."""
     match s:
         case Loop(var, extent, kind, body):
             head = f'bind("{kind}", ' if kind in AXES else ("range(" if kind == "serial" else f"{kind}(")
-            yield Line(depth, f"for {var} in {head}{_index(extent)}):", s)
-            yield from _body(body, depth + 1, labels)
-        case Store():
-            note = _label(s.label, s.buffer.name, labels)
-            yield Line(depth, f"{_element(s.buffer, s.at)}{note} = {_value(s.value, s.buffer.dtype)}", s)
-        case Reduce():
-            yield Line(depth, _reduce(s, _label(s.label, s.buffers[0].name, labels)), s)
+            yield f"for {var} in {head}{_index(extent)}):", body
         case Alloc():
             chain = [s.buffer]
             body = s.body
             while len(body) == 1 and isinstance(body[0], Alloc):
                 chain.append(body[0].buffer)
                 body = body[0].body
-            yield Line(depth, f"with {', '.join(map(_alloc, chain))}:", s)
-            yield from _body(body, depth + 1, labels)
+            yield f"with {', '.join(map(_alloc, chain))}:", body
         case If(cond, then, orelse):
-            yield Line(depth, f"if {_cond(cond)}:", s)
-            yield from _body(then, depth + 1, labels)
+            yield f"if {_cond(cond)}:", then
             if orelse:
-                yield Line(depth, "else:", s)
-                yield from _body(orelse, depth + 1, labels)
-        case Prefetch(element):
-            yield Line(depth, f"prefetch({_value(element)})", s)
+                yield "else:", orelse
         case InstrRegion(fn, body, ring):
-            yield Line(depth, f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", s)
-            yield from _instruction_loops(body, depth + 1, labels)
+            yield f"with {fn.name}({f'ring={_value(ring)}' if ring is not None else ''}):", body
         case WarpSpecialized((own, others), body):
-            yield Line(depth, f"with role({own}, {others}):", s)
-            yield from _body(body, depth + 1, labels)
+            yield f"with role({own}, {others}):", body
         case InTurn(body):
-            yield Line(depth, "with turns():", s)
-            yield from _body(body, depth + 1, labels)
+            yield "with turns():", body
         case Kernel(name, body):
-            yield Line(depth, f'with kernel("{name}"):', s)
-            yield from _body(body, depth + 1, labels)
-        case InstrCall(fn, operands, words, boxes, ring):
-            told = [f"{name}={word:#x}" for name, word in words]
-            told += [f"{b.name}={b.buffer.name}[{', '.join(map(_from, b.at, b.sizes))}]" for b in boxes]
-            told += [f"ring={_value(ring)}"] if ring is not None else []
-            told += [f"blocks={s.blocks}"] if s.blocks > 1 else []
-            yield Line(depth, f"{fn.name}({', '.join([*map(_value, operands), *told])})", s)
+            yield f'with kernel("{name}"):', body
+        case _:
+            pass
+
+
+def _without_body(s: Stmt, labels: set[str]) -> str:
+    """A statement that has no body."""
+    match s:
+        case Store():
+            note = _label(s.label, s.buffer.name, labels)
+            return f"{_element(s.buffer, s.at)}{note} = {_value(s.value, s.buffer.dtype)}"
+        case Reduce():
+            return _reduce(s, _label(s.label, s.buffers[0].name, labels))
+        case Prefetch(element):
+            return f"prefetch({_value(element)})"
+        case InstrCall():
+            return _instr_call(s)
         case AsyncCommit(group):
-            yield Line(depth, "commit()" if group == "copies" else f'commit("{group}")', s)
+            return f"commit({_group_argument(group, '')})"
         case AsyncWait(pending, group):
-            yield Line(depth, f"wait({pending})" if group == "copies" else f'wait({pending}, "{group}")', s)
+            return f"wait({pending}{_group_argument(group, ', ')})"
         case MBarrierInit(ring, arrivals):
-            yield Line(depth, f"init({ring.name}, {arrivals})", s)
+            return f"init({ring.name}, {arrivals})"
         case ExpectTx(slot, count, block):
-            to = "" if block is None else f", block={_index(block)}"
-            yield Line(depth, f"expect({_value(slot)}, {count}{to})", s)
+            return f"expect({_value(slot)}, {count}{'' if block is None else f', block={_index(block)}'})"
         case MBarrierWait(slot, turn, skip):
-            yield Line(depth, f"wait_for({_value(slot)}, {turn}{', skip=True' * skip})", s)
+            return f"wait_for({_value(slot)}, {turn}{', skip=True' * skip})"
         case RegisterFence(buffer, apart):
-            yield Line(depth, f"hold({buffer.name}{', apart=True' if apart else ''})", s)
+            return f"hold({buffer.name}{', apart=True' * apart})"
         case Fence(kind):
-            yield Line(depth, f'fence("{kind}")', s)
+            return f'fence("{kind}")'
         case Barrier(threads, cluster):
-            yield Line(depth, f"barrier({'cluster=True' if cluster else threads or ''})", s)
+            return f"barrier({'cluster=True' if cluster else threads or ''})"
         case Turn(group, groups, wait):
-            yield Line(depth, f"{'take' if wait else 'give'}_turn({_index(group)}, {groups})", s)
+            return f"{'take' if wait else 'give'}_turn({_index(group)}, {groups})"
         case SetMaxRegs(registers, more):
-            yield Line(depth, f"registers({registers}, more={more})", s)
+            return f"registers({registers}, more={more})"
         case _:
             raise TypeError(f"{type(s).__name__} is no statement of the language")
+
+
+def _group_argument(group: str, before: str) -> str:
+    return "" if group == "copies" else f'{before}"{group}"'
+
+
+def _instr_call(s: InstrCall) -> str:
+    args = [*map(_value, s.operands), *(f"{name}={word:#x}" for name, word in s.words)]
+    args += [f"{b.name}={b.buffer.name}[{', '.join(map(_from, b.at, b.sizes))}]" for b in s.boxes]
+    args += [f"ring={_value(s.ring)}"] if s.ring is not None else []
+    args += [f"blocks={s.blocks}"] if s.blocks > 1 else []
+    return f"{s.fn.name}({', '.join(args)})"
 
 
 def _from(at: Index, size: int) -> str:

@@ -320,45 +320,54 @@ class _Emitter:
                 self.line(depth, "}")
             case InstrCall():
                 self.issue(s, depth)
+            case _:
+                for line in self.synchronization(s):
+                    self.line(depth, line)
+
+    def synchronization(self, s: Stmt) -> Iterator[str]:
+        """What orders threads, and work that goes on beside them: groups, mbarriers, fences, turns and barriers."""
+        match s:
             case AsyncCommit(group):
-                self.line(depth, f'asm volatile("{GROUPS[group][0]};" ::: "memory");')
+                yield f'asm volatile("{GROUPS[group][0]};" ::: "memory");'
             case AsyncWait(pending, group):
-                self.line(depth, f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");')
+                yield f'asm volatile("{GROUPS[group][1]} {pending};" ::: "memory");'
             case MBarrierInit(ring, arrivals):
-                self.line(depth, f"lp_ring_init({self.values.name(ring.name)}, {elements_of(ring)}, {arrivals});")
+                yield f"lp_ring_init({self.values.name(ring.name)}, {elements_of(ring)}, {arrivals});"
             case ExpectTx(slot, 0, block):
                 there = "" if block is None else f", {self.values.index(block)}"
-                self.line(depth, f"lp_ring_arrive({self.slot(slot)}{there});")
+                yield f"lp_ring_arrive({self.slot(slot)}{there});"
             case ExpectTx(slot, count):
-                self.line(depth, f"lp_ring_expect({self.slot(slot)}, {count});")
+                yield f"lp_ring_expect({self.slot(slot)}, {count});"
             case MBarrierWait(slot, _, True):
                 bits, n = self.turns(slot).split(", ", 1)
-                self.line(depth, f"{bits} ^= 1u << {n};")
+                yield f"{bits} ^= 1u << {n};"
             case MBarrierWait(slot, turn):
-                self.line(depth, f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});")
-            case RegisterFence(b, apart):
-                name, one = self.values.name(b.name), REGISTER_FENCE.get((b.dtype.kind, b.dtype.bytes))
-                count = elements_of(b) if one else elements_of(b) * b.dtype.bytes // 4  # several are in a register
-                name = name if one else f"((unsigned int*){name})"
-                registers = ", ".join(f'"+{one or "r"}"({name}[{n}])' for n in range(count))
-                self.line(depth, f'asm volatile("" : {registers} :: "memory");')
-                if apart:  # ptxas moves uses in the same block of code up, past the wait; so the block ends here
-                    never = 'int lp_no; asm volatile("mov.u32 %0, 0;" : "=r"(lp_no)); if (lp_no) return;'
-                    self.line(depth, f"{{ {never} }}")
+                yield f"lp_ring_wait({self.slot(slot)}, {self.turns(slot)}, {turn});"
+            case RegisterFence():
+                yield from self.register_fence(s)
             case Fence(kind):
-                self.line(depth, f'asm volatile("{FENCES[kind]};" ::: "memory");')
+                yield f'asm volatile("{FENCES[kind]};" ::: "memory");'
             case SetMaxRegs(registers, more):
-                how = "inc" if more else "dec"
-                self.line(depth, f'asm volatile("setmaxnreg.{how}.sync.aligned.u32 {registers};");')
+                yield f'asm volatile("setmaxnreg.{"inc" if more else "dec"}.sync.aligned.u32 {registers};");'
             case Turn(group):
-                self.line(depth, turn_barrier(s, self.values.index(group)))
+                yield turn_barrier(s, self.values.index(group))
             case Barrier(cluster=True):
-                self.line(depth, f'asm volatile("{CLUSTER_MEETS}" ::: "memory");')
+                yield f'asm volatile("{CLUSTER_MEETS}" ::: "memory");'
             case Barrier(threads):
-                for line in hardware_barriers(threads, self.source):
-                    self.line(depth, line)
+                yield from hardware_barriers(threads, self.source)
             case _:
                 raise LowerError(f"{type(s).__name__} cannot stand in a kernel")
+
+    def register_fence(self, s: RegisterFence) -> Iterator[str]:
+        """Keep what is in the registers of a buffer where it is in the order of the source."""
+        b = s.buffer
+        name, one = self.values.name(b.name), REGISTER_FENCE.get((b.dtype.kind, b.dtype.bytes))
+        count = elements_of(b) if one else elements_of(b) * b.dtype.bytes // 4  # several are in a register
+        name = name if one else f"((unsigned int*){name})"
+        registers = ", ".join(f'"+{one or "r"}"({name}[{n}])' for n in range(count))
+        yield f'asm volatile("" : {registers} :: "memory");'
+        if s.apart:  # ptxas moves uses in the same block of code up, past the wait; so the block ends here
+            yield '{ int lp_no; asm volatile("mov.u32 %0, 0;" : "=r"(lp_no)); if (lp_no) return; }'
 
     def loop(self, s: Loop, depth: int) -> None:
         if s.kind in AXES:

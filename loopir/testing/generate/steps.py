@@ -202,9 +202,9 @@ class _Arguments:
         self.touched = {p.stmt.label: accessed_buffers(p.stmt) for p in self.places}
 
     def one(self, name: str, hint: Any, *, many: bool) -> Any:
-        origin, options = typing.get_origin(hint), typing.get_args(hint)
-        if origin is Literal:
-            return self.pick(options)
+        """The argument `name`, annotated as `hint`; of `*name`, a list."""
+        if typing.get_origin(hint) is Literal:
+            return self.pick(typing.get_args(hint))
         if hint == tuple[str, ...]:
             return tuple(label for label in self.around if self.draw(st.booleans()))
         finder: Callable[[], Any] | None = getattr(self, f"_{name}", None)
@@ -215,6 +215,11 @@ class _Arguments:
             return self._dim() if hint is int and not many and not isinstance(value, int) else value
         if many:
             return self._loops() if hint is str else self.draw(st.permutations(range(self._rank())))
+        return self.of_type(hint)
+
+    def of_type(self, hint: Any) -> Any:
+        """An argument of which no name tells more than the annotation: a number is a factor, a text a loop."""
+        options = typing.get_args(hint)
         if type(None) in options and self.draw(st.booleans()):
             return None
         if hint is bool:

@@ -176,6 +176,7 @@ class _RolePlan:
             raise LowerError(
                 f"{kernel.name} has warps with a role, and threads that are no warpgroups; bind to warpgroup"
             )
+        self.lane, self.warp = (Var(axes[f"threadIdx.{a}"].var) for a in "xy")
         self.known: dict[frozenset[str], tuple[Buffer, Buffer]] = {}
         """The barriers of the buffers that Roles fill, some of which several fill in turn."""
         self.turns = [self.taking(s) for s in statements(body) if isinstance(s, WarpSpecialized)]
@@ -257,22 +258,21 @@ class _RolePlan:
         return own, others
 
     def apart(self) -> Body:
-        lane, warp = (Var(self.axes[f"threadIdx.{a}"].var) for a in "xy")
         others = Cmp("<", Var(self.group), Int(self.groups))
         shared = [s.buffer for s in statements(self.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
         if not self.turns:
-            return _allocated(shared, (If(others, self.using(self.body, lane)),))
+            return _allocated(shared, (If(others, self.using(self.body)),))
         own, more = self.registers()
         if self.alone is not None:
-            self.order = TurnOrder(self.ring("ring_order", self.groups), self.group, lane, self.groups)
+            self.order = TurnOrder(self.ring("ring_order", self.groups), self.group, self.lane, self.groups)
         filling = self.filling(self.body, {t.role: self.fill(t) for t in self.turns})
-        one = conj(Cmp("==", lane, Int(0)), Cmp("==", warp, Int(0)))
+        one = conj(Cmp("==", self.lane, Int(0)), Cmp("==", self.warp, Int(0)))
         first = conj(one, Cmp("==", Var(self.group), Int(0)))
         once = [*{t.full.name: t for t in self.turns}.values()]
         inits = [x for t in once for x in (MBarrierInit(t.full, 1), MBarrierInit(t.empty, self.arrivals(t)))]
         cluster = any(t.blocks > 1 for t in self.turns)
         order = self.order
-        using = (*(() if order is None else order.begun()), *self.using(self.body, lane))
+        using = (*(() if order is None else order.begun()), *self.using(self.body))
         whole: Body = (
             If(first, (*inits, *(() if order is None else order.made()))),
             Barrier(cluster=cluster),
@@ -283,7 +283,7 @@ class _RolePlan:
         return _allocated((*rings, *(() if order is None else (order.ring,)), *shared), whole)
 
     def by_warp(self, t: _RoleRing) -> bool:
-        """Whether one lane of a warp tells that all of it are done with a buffer: instructions read, as a whole."""
+        """Whether one lane of a warp arrives for all of it: the buffer is read by instructions of whole warps."""
         here = [p for p in leaf_paths(self.kernel.body) if not p.is_in_role]
         readers = [p for p in here if accessed_buffers(p.stmt) & t.filled]
         return all(isinstance(p.around[-1], InstrRegion) or _is_product(p) for p in readers)
@@ -293,7 +293,7 @@ class _RolePlan:
         return readers * (GROUP_WARPS if self.by_warp(t) else GROUP_THREADS) * t.blocks
 
     def marked(self, body: Body, slot: Load, all_of: int, blocks: int = 1) -> Body:
-        """`body` with its copies told where they count; a loop whose iterations are one for each block of a cluster is
+        """`body` with its copies counted at `slot`; a loop whose iterations are one for each block of a cluster is
         the iteration of this one, for `all_of` them."""
 
         def visit(s: Stmt) -> Stmt | Body | None:
@@ -314,8 +314,8 @@ class _RolePlan:
 
     def fill(self, t: _RoleRing) -> Body:
         """What a producer does in one iteration."""
-        told = ExpectTx(t.is_full, sum(map(transaction_bytes, t.role.body)))
-        return (MBarrierWait(t.is_empty, 1), told, *self.marked(t.role.body, t.is_full, t.blocks))
+        expected = ExpectTx(t.is_full, sum(map(transaction_bytes, t.role.body)))
+        return (MBarrierWait(t.is_empty, 1), expected, *self.marked(t.role.body, t.is_full, t.blocks))
 
     def filling(self, body: Body, fill: Mapping[WarpSpecialized, Body]) -> Body:
         """What of `body` the Roles do, in loops with names of their own: `fill` in each turn, for each warpgroup."""
@@ -351,74 +351,82 @@ class _RolePlan:
             return False
         return all(free_vars(c) <= self.threads for c in conjuncts(s.cond))
 
-    def released(self, t: _RoleRing, lane: Var) -> Body:
-        """A turn's buffer is read: that is told to all blocks that fill it; by a lane of each warp, or each thread."""
-        slot, warp = t.is_empty, self.by_warp(t)
+    def released(self, t: _RoleRing) -> Body:
+        """Arrive, when a turn's buffer is read, in all blocks that fill it: a lane of each warp, or each thread."""
+        slot, warp, lane = t.is_empty, self.by_warp(t), self.lane
         if t.blocks == 1:
             return (If(Cmp("==", lane, Int(0)), (ExpectTx(slot, 0),)),) if warp else (ExpectTx(slot, 0),)
         if warp:
             return (If(Cmp("<", lane, Int(t.blocks)), (ExpectTx(slot, 0, lane),)),)
         return tuple(ExpectTx(slot, 0, Int(n)) for n in range(t.blocks))
 
-    def using(self, body: Body, lane: Var) -> Body:
-        """What of `body` the others do, with what they tell when a turn is done, in order if they take turns."""
-        order, alone = self.order, self.alone
-        whose = None if alone is None else self.whose(alone)
+    def using(self, body: Body) -> Body:
+        """What of `body` the consumers do: they arrive when a turn is done, in order if they take turns."""
+        return map_body(self.sites(body), self.consumed)
 
-        def visit(s: Stmt, own: bool = False) -> Stmt | Body:
-            if self.is_elected(s):
-                return ()
-            if isinstance(s, Barrier):
-                return s if s.threads else Barrier(GROUP_THREADS * self.groups)
-            if alone is not None and s is whose and not own:
-                name = self.named(f"{self.group}_of")
-                passed = self.passing(s, {alone.role: (replace(MBarrierWait(alone.is_full), skip=True),)})
-                passed = tuple(substitute(x, {self.group: Var(name)}) for x in passed)
-                mine = visit(s, own=True)
-                turns = If(Cmp("==", Var(name), Var(self.group)), mine if isinstance(mine, tuple) else (mine,), passed)
-                return Loop(name, Int(self.groups), "serial", (turns,))
-            if isinstance(s, Alloc) and s.buffer.scope == "shared":
-                return map_body(sites(s.body), visit)
-            if isinstance(s, If) and order is not None and alone is not None and s in alone.around:
-                other = (*s.orelse, order.wait(), order.next())
-                return map_stmts(replace(s, orelse=other), visit)  # who has no turns lets the next one have its
-            if isinstance(s, Loop) and (mine := [t for t in self.turns if t.loop is s]):
-                return turn(s, mine)
-            if isinstance(s, Loop | Alloc) and any(self.does(x, t.role) for x in s.body for t in self.turns):
-                return map_stmts(replace(s, body=sites(s.body)), visit)
-            return map_stmts(s, visit)
+    def consumed(self, s: Stmt) -> Stmt | Body:
+        """What of `s` the consumers do."""
+        if self.is_elected(s):
+            return ()
+        if isinstance(s, Barrier):
+            return s if s.threads else Barrier(GROUP_THREADS * self.groups)
+        if self.alone is not None and s is self.whose(self.alone):
+            return self.in_own_turns(s, self.alone)
+        return self.consumed_nest(s)
 
-        def sites(inner: Body) -> Body:
-            """`inner` with waits before the first use of what Roles in it fill, and word after the last."""
-            here = [(n, t) for n, x in enumerate(inner) for t in self.turns if t.loop is None and self.does(x, t.role)]
-            before: dict[int, list[Stmt]] = {}
-            after: dict[int, list[Stmt]] = {}
-            for n, t in here:
-                uses = uses_after(inner, n, t.filled)
-                before.setdefault(uses[0], []).append(MBarrierWait(t.is_full))
-                after.setdefault(uses[-1], []).extend(self.released(t, lane))
-            gone = {n for n, _ in here}
-            kept = ((n, x) for n, x in enumerate(inner) if n not in gone)
-            return tuple(y for n, x in kept for y in (*before.get(n, ()), x, *after.get(n, ())))
+    def in_own_turns(self, s: Stmt, alone: _RoleRing) -> Stmt:
+        """`s`, of which each warpgroup does its own turns, and passes those of the others."""
+        name = self.named(f"{self.group}_of")
+        passed = self.passing(s, {alone.role: (replace(MBarrierWait(alone.is_full), skip=True),)})
+        passed = tuple(substitute(x, {self.group: Var(name)}) for x in passed)
+        mine = self.consumed_nest(s)
+        turns = If(Cmp("==", Var(name), Var(self.group)), mine if isinstance(mine, tuple) else (mine,), passed)
+        return Loop(name, Int(self.groups), "serial", (turns,))
 
-        def turn(s: Loop, mine: Sequence[_RoleRing]) -> Body:
-            inner = [x for x in s.body if not self.is_elected(x)]
-            before: list[list[Stmt]] = [[] for _ in inner]
-            after: list[list[Stmt]] = [[] for _ in inner]
-            for t in mine:
-                reading = [n for n, x in enumerate(inner) if accessed_buffers(x) & t.filled]
-                before[reading[0]].append(MBarrierWait(t.is_full))
-                after[reading[-1]] += self.released(t, lane)
-                if order is not None:
-                    before[reading[0]].append(If(Cmp("==", Var(s.var), s.extent - 1), (order.next(),)))
-            whole = [y for n, x in enumerate(inner) for y in (*before[n], x, *after[n])]
-            made = map_stmts(replace(s, body=tuple(whole)), visit)
-            if order is None:
-                return (made,)
-            none = () if isinstance(s.extent, Int) and s.extent.value > 0 else (order.unless(s.extent),)
-            return (order.wait(), made, *none)
+    def consumed_nest(self, s: Stmt) -> Stmt | Body:
+        """`s` with what the consumers do of the statements in it."""
+        if isinstance(s, Alloc) and s.buffer.scope == "shared":
+            return self.using(s.body)
+        if isinstance(s, If) and self.order is not None and self.alone is not None and s in self.alone.around:
+            other = (*s.orelse, self.order.wait(), self.order.next())
+            s = replace(s, orelse=other)  # who has no turns lets the next one have its
+        elif isinstance(s, Loop) and (mine := [t for t in self.turns if t.loop is s]):
+            return self.in_turns(s, mine)
+        elif isinstance(s, Loop | Alloc) and any(self.does(x, t.role) for x in s.body for t in self.turns):
+            s = replace(s, body=self.sites(s.body))
+        return map_stmts(s, self.consumed)
 
-        return map_body(sites(body), visit)
+    def sites(self, inner: Body) -> Body:
+        """`inner` with waits before the first use of what Roles in it fill, and arrivals after the last."""
+        here = [(n, t) for n, x in enumerate(inner) for t in self.turns if t.loop is None and self.does(x, t.role)]
+        before: dict[int, list[Stmt]] = {}
+        after: dict[int, list[Stmt]] = {}
+        for n, t in here:
+            uses = uses_after(inner, n, t.filled)
+            before.setdefault(uses[0], []).append(MBarrierWait(t.is_full))
+            after.setdefault(uses[-1], []).extend(self.released(t))
+        gone = {n for n, _ in here}
+        kept = ((n, x) for n, x in enumerate(inner) if n not in gone)
+        return tuple(y for n, x in kept for y in (*before.get(n, ()), x, *after.get(n, ())))
+
+    def in_turns(self, s: Loop, mine: Sequence[_RoleRing]) -> Body:
+        """A loop of which each iteration waits until its slots are full, and releases them after the last use."""
+        order = self.order
+        inner = [x for x in s.body if not self.is_elected(x)]
+        before: list[list[Stmt]] = [[] for _ in inner]
+        after: list[list[Stmt]] = [[] for _ in inner]
+        for t in mine:
+            reading = [n for n, x in enumerate(inner) if accessed_buffers(x) & t.filled]
+            before[reading[0]].append(MBarrierWait(t.is_full))
+            after[reading[-1]] += self.released(t)
+            if order is not None:
+                before[reading[0]].append(If(Cmp("==", Var(s.var), s.extent - 1), (order.next(),)))
+        whole = [y for n, x in enumerate(inner) for y in (*before[n], x, *after[n])]
+        made = map_stmts(replace(s, body=tuple(whole)), self.consumed)
+        if order is None:
+            return (made,)
+        none = () if isinstance(s.extent, Int) and s.extent.value > 0 else (order.unless(s.extent),)
+        return (order.wait(), made, *none)
 
 
 def _allocated(buffers: Sequence[Buffer], body: Body) -> Body:

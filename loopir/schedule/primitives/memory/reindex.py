@@ -150,8 +150,20 @@ def reindex(
     inner = _stage_loops(site)
     kind = sources[0].dtype if dtype is None else find_dtype(dtype)
     chosen = [find_loop(func, v).var for v in loops]
+    _require_loops_of(inner, chosen, f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}")
+    part = _part(site, sources, kind, chosen or list(inner), inner)
+    along = chosen or [v for v in inner if v in free_vars(part)]
+    made = _Copy(site, part, [inner[v] for v in along], inner)
+    made.require_same_inputs(f"what {site.place.stmt.label} makes of {_names_of(sources)}")
+    new = made.applied(sources[0], name)
+    for b in sorted(loaded_buffers(part)):
+        require_unshared(site, new, b)
+    return new
+
+
+def _require_loops_of(inner: Mapping[str, Loop], chosen: Sequence[str], where: str) -> None:
+    """Refuse loops that are not among `inner`, the loops `where`, or that are named twice."""
     if bad := [v for v in chosen if v not in inner]:
-        where = f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}"
         raise ScheduleError(
             f"{bad[0]!r} is no loop {where}; the loops there are {join_names(inner)}",
             loop=bad[0],
@@ -159,21 +171,6 @@ def reindex(
         )
     if len({*chosen}) < len(chosen):
         raise ScheduleError("each loop is named once", suggestion="each of them once")
-    part = _part(site, sources, kind, chosen or list(inner), inner)
-    along = chosen or [v for v in inner if v in free_vars(part)]
-    made = _Copy(site, part, [inner[v] for v in along], inner)
-    what = f"what {site.place.stmt.label} makes of {_names_of(sources)}"
-    require_unwritten(site, made.deciding(), f"for which iterations there is {what}")
-    ats = {n.at for n in nodes(part) if isinstance(n, Load)}
-    if gone := sorted(loaded_buffers(part) & allocates(site.nests)):
-        reason = f"{what} is read from {join_names(gone)}, allocated in the nest that the copy would stand before"
-        raise ScheduleError(reason, suggestion="at=, a loop inside that allocation")
-    read = "memory that the copy would be computed from"
-    require_unmodified(site, loaded_buffers(part), read, lambda a: None in a.at or a.at in ats)
-    new = made.applied(sources[0], name)
-    for b in sorted(loaded_buffers(part)):
-        require_unshared(site, new, b)
-    return new
 
 
 def _stage_loops(site: CacheSite) -> dict[str, Loop]:
@@ -258,6 +255,17 @@ class _Copy:
     part: Value
     along: Sequence[Loop]
     inner: dict[str, Loop]
+
+    def require_same_inputs(self, what: str) -> None:
+        """Refuse if the nest allocates or changes memory that the copy, or which iterations it has, depends on."""
+        site, inputs = self.site, loaded_buffers(self.part)
+        require_unwritten(site, self.deciding(), f"for which iterations there is {what}")
+        if gone := sorted(inputs & allocates(site.nests)):
+            reason = f"{what} is read from {join_names(gone)}, allocated in the nest that the copy would stand before"
+            raise ScheduleError(reason, suggestion="at=, a loop inside that allocation")
+        ats = {n.at for n in nodes(self.part) if isinstance(n, Load)}
+        read = "memory that the copy would be computed from"
+        require_unmodified(site, inputs, read, lambda a: None in a.at or a.at in ats)
 
     def deciding(self) -> list[Node]:
         """What decides which iterations the copy has."""

@@ -436,18 +436,26 @@ def read_inline(node: Stmt, producer: Producer, kept: Load | None = None) -> Stm
             return producer.value(n.at) if n.buffer.name == name and n != kept else n
         if kind is Buffer or n == kept or (kind in ARITHMETIC and is_affine_visible(n)):
             return n
-        if kind is Alloc or (kind is If and is_affine_visible(n.cond)):
-            return map_stmts(n, visit)
-        if kind is Loop and is_affine_visible(n.extent):
-            return map_stmts(n, visit) if name in accessed_buffers(n) else n
-        if kind is Store and all(map(is_affine_visible, n.at)):
-            value = visit(n.value)
-            return n if value is n.value else Store(n.label, n.buffer, n.at, value)
-        if isinstance(n, Stmt) and name not in accessed_buffers(n):
-            return n
+        if isinstance(n, Stmt) and (known := visit_parts(n)) is not None:
+            return known
         n = rebuild_starting(n, visit)
         if isinstance(n, Reduce):  # its element may have been read
             return without_unused_over(n)
         return producer.value(n.at) if isinstance(n, Load) and n.buffer.name == name else n
+
+    def visit_parts(s: Stmt) -> Stmt | None:
+        """A statement whose own indices and conditions read no memory, or that does not read the stage; else None."""
+        match s:
+            case Alloc():
+                return map_stmts(s, visit)
+            case If(cond) if is_affine_visible(cond):
+                return map_stmts(s, visit)
+            case Loop(_, extent) if is_affine_visible(extent):
+                return map_stmts(s, visit) if name in accessed_buffers(s) else s
+            case Store(label, buffer, at) if all(map(is_affine_visible, at)):
+                value = visit(s.value)
+                return s if value is s.value else Store(label, buffer, at, value)
+            case _:
+                return s if name not in accessed_buffers(s) else None
 
     return visit(node)
