@@ -169,6 +169,23 @@ def test_a_guard_that_is_dropped_kept_others_from_asking(control: str, asked: st
         assert first_violation(s.func, s.pad("S").func, small_sizes(s.func)) is None
 
 
+def test_a_guard_that_jamming_moves_inwards_kept_a_length_from_being_read() -> None:
+    """L has an element for the rows that the guard lets run, and the loop over j would stand outside of that."""
+    source = """
+def f(A: "int32[3]", L: "int32[SIZE]", S: "inout int32[1]"):
+    for o in range(3):
+        for i in range(2):
+            if o * 2 + i < 3:
+                for j in range(L[o * 2] % 3):
+                    S[0] = sum(A[j], over=(o, i, j))
+"""
+    step = Step("unroll_and_jam", ("i", 2))
+    with pytest.raises(lp.ScheduleError, match="how often 'j' runs would be read from L where it is not now"):
+        lp.Schedule(lp.parse(source.replace("SIZE", "3"))).apply(step)
+    found, told = verdict(lp.parse(source.replace("SIZE", "5")), step)
+    assert found == "accepted", told
+
+
 @settings(max_examples=40, deadline=None)
 @given(forms(("scattered", "asking", "deciding")), st.data())
 def test_every_step_keeps_the_meaning_or_refuses(func: lp.Func, data: st.DataObject) -> None:

@@ -5,13 +5,16 @@ To read it where no iteration did is a use of memory that nothing may have writt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
 from loopir.arith.simplify import nonnegative, poly
+from loopir.errors import ScheduleError
 from loopir.ir.grammar import Cond, Func, If, Load, Loop, Node
 from loopir.ir.traverse.rebuild import nodes
+from loopir.ir.traverse.walk import leaf_paths
 from loopir.schedule.core.facts import known_at
+from loopir.schedule.core.find import join_names
 from loopir.schedule.legality.effects import reads
 
 
@@ -47,3 +50,13 @@ def outside_elements(func: Func, asked: Iterable[Node], left: Iterable[Loop | If
             if not (nonnegative(poly(ix, known), known) and nonnegative(poly(size - ix - 1, known), known)):
                 found.add(load.buffer.name)
     return sorted(found)
+
+
+def require_extent_there(func: Func, loop: Loop, left: Sequence[Loop | If]) -> None:
+    """Refuse if the extent of `loop` would be read where it is not: where one of `left`, which stand around it now and
+    will not, lets nothing run."""
+    first = next((p.stmt.label for p in leaf_paths((loop,))), "")
+    asked = unwritten_memory(func, first, (loop.extent,), left) or outside_elements(func, (loop.extent,), left)
+    if asked and left:
+        reason = f"how often {loop.var!r} runs would be read from {join_names(asked)} where it is not now"
+        raise ScheduleError(reason, loop=loop.var, suggestion=f"loops around {loop.var!r} that surely run")

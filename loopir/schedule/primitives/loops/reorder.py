@@ -20,7 +20,7 @@ from loopir.ir.traverse.walk import (
     replace_loop,
 )
 from loopir.schedule.core.find import find_loop, join_names
-from loopir.schedule.legality.asked_memory import outside_elements, unwritten_memory
+from loopir.schedule.legality.asked_memory import require_extent_there
 from loopir.schedule.legality.effects import require_stable_extent
 from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.legality.refusal import refusal
@@ -90,12 +90,7 @@ def _require_extents_there(func: Func, band: Band, order: Sequence[Loop]) -> Non
     """Refuse if an extent is read from memory where it was not: where a loop or a guard around it lets nothing run."""
     for n, x in enumerate(order):
         around = band.steps[: next(k for k, s in enumerate(band.steps) if s is x)]
-        left = [s for s in around if not any(s is y for y in order[:n])]
-        first = next((p.stmt.label for p in leaf_paths((x,))), "")
-        asked = unwritten_memory(func, first, (x.extent,), left) or outside_elements(func, (x.extent,), left)
-        if asked and left:
-            reason = f"how often {x.var!r} runs would be read from {join_names(asked)} where it is not now"
-            raise ScheduleError(reason, loop=x.var, suggestion=f"loops around {x.var!r} that surely run")
+        require_extent_there(func, x, [s for s in around if not any(s is y for y in order[:n])])
 
 
 def _distinct_loops(func: Func, names: Sequence[str]) -> list[Loop]:

@@ -21,6 +21,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.find import find_loop, find_serial, join_names
 from loopir.schedule.core.naming import UsedNames, new_names
+from loopir.schedule.legality.asked_memory import require_extent_there
 from loopir.schedule.legality.effects import reads, require_stable_extent, writes
 from loopir.schedule.legality.loop_kinds import require_loop_kinds
 from loopir.schedule.legality.refusal import refusal, refusal_inside
@@ -89,7 +90,7 @@ def _jammed(func: Func, tile: Loop, target: Loop, *, free: bool) -> Func:
     """
     require_stable_extent(*nest_loops((tile,)))
     jam = Jam(func, tile, UsedNames.of(func))
-    new = replace_loop(func, tile.var, lambda s: jam.sunk(s.body, ()))
+    new = replace_loop(func, tile.var, lambda s: jam.sunk(s.body, (), ()))
     clash = None if free else violated_dependence(func, new, jam.origin)
     if clash is not None:
         reason = f"jamming {target.var!r} runs these two the other way round"
@@ -112,8 +113,8 @@ class Jam:
     first: bool = True
     """Whether no run of statements has the loop's name yet."""
 
-    def sunk(self, body: Body, guards: tuple[Cond, ...]) -> Body:
-        """`body` with the loop inside; `guards` are those around that depend on it."""
+    def sunk(self, body: Body, guards: tuple[Cond, ...], left: tuple[If, ...]) -> Body:
+        """`body` with the loop inside; `guards` are what is asked there of those around that depend on it, `left`."""
         out: list[Stmt] = []
         together: list[Stmt] = []
         for s in body:
@@ -122,10 +123,10 @@ class Jam:
                 continue
             out += self.unrolled(together, guards)
             together = []
-            out += self.inside(s, guards)
+            out += self.inside(s, guards, left)
         return (*out, *self.unrolled(together, guards))
 
-    def inside(self, s: Loop | Alloc | If, guards: tuple[Cond, ...]) -> Body:
+    def inside(self, s: Loop | Alloc | If, guards: tuple[Cond, ...], left: tuple[If, ...]) -> Body:
         v = self.loop.var
         if isinstance(s, Loop):
             if v in free_vars(s.extent):
@@ -133,16 +134,19 @@ class Jam:
                 raise ScheduleError(
                     reason, loop=s.var, suggestion="a nest whose inner loops are as long in every iteration"
                 )
-            return (replace(s, body=self.sunk(s.body, guards)),)
+            if left:
+                require_extent_there(self.func, s, (self.loop, *left))
+            return (replace(s, body=self.sunk(s.body, guards, left)),)
         if isinstance(s, Alloc):
             b = expand_buffer(self.func, self.loop, s, f"every iteration has its own {s.buffer.name}")
-            return (Alloc(b, self.sunk(tuple(expand_accesses(x, v, [b]) for x in s.body), guards)),)
+            return (Alloc(b, self.sunk(tuple(expand_accesses(x, v, [b]) for x in s.body), guards, left)),)
         if changed := sorted(reads([s.cond]) & writes(self.loop.body)):
             reason = f"a guard in it is read from {join_names(changed)}, which the loop writes"
             raise ScheduleError(reason, loop=v, suggestion="keep its iterations apart")
         if v not in free_vars(s.cond) and not guards and is_affine_visible(s.cond):
-            return (If(s.cond, self.sunk(s.then, ()), self.sunk(s.orelse, ())),)
-        return (*self.sunk(s.then, (*guards, s.cond)), *self.sunk(s.orelse, (*guards, Not(s.cond))))
+            return (If(s.cond, self.sunk(s.then, (), ()), self.sunk(s.orelse, (), ())),)
+        left = (*left, s)
+        return (*self.sunk(s.then, (*guards, s.cond), left), *self.sunk(s.orelse, (*guards, Not(s.cond)), left))
 
     def unrolled(self, body: list[Stmt], guards: tuple[Cond, ...]) -> Body:
         if not body:
