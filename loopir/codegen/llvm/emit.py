@@ -8,16 +8,19 @@ file, expressions in `loopir.codegen.llvm.values`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial, reduce
 from math import prod
 
+from loopir.codegen.cuda.index_bounds import INT32_END
 from loopir.codegen.llvm.amx_tiles import allocated, configure, in_tiles, release, uses_tiles
 from loopir.codegen.llvm.atomic import update
 from loopir.codegen.llvm.builder import Builder
 from loopir.codegen.llvm.ir_text import I32, I64, POINTER, VOID, Constant, Function, Module, Operand, word, zero
 from loopir.codegen.llvm.issue import issue, prefetch
 from loopir.codegen.llvm.loop_metadata import no_optimize_note
+from loopir.codegen.llvm.narrow_index import IndexWidth
 from loopir.codegen.llvm.parallel_ranges import shared
 from loopir.codegen.llvm.values import Values
 from loopir.codegen.overflow import index_bounds
@@ -29,6 +32,7 @@ from loopir.ir.grammar import (
     Buffer,
     Func,
     If,
+    Index,
     InstrCall,
     Int,
     Kernel,
@@ -78,11 +82,45 @@ def emit(func: Func, *, fma: bool = True, vector_functions: frozenset[str] = fro
     """
     index_bounds(func)
     module = Module(vector_functions=vector_functions)
-    emitters = [_Emitter(module, k, fma) for k in kernels_of(func)]
-    kernels = tuple(e.kernel() for e in emitters)
-    left = any(e.values.left.anything for e in emitters)
+    kernels, left = list[LlvmKernel](), False
+    for k in kernels_of(func):
+        emitters = _versions(module, k, fma)
+        kernels.append(LlvmKernel(k.name, emitters[0].params, emitters[0].root))
+        left = left or any(e.values.left.anything for e in emitters)
     source, loops = module.written(left)
-    return LlvmModule(source, kernels, loops, left)
+    return LlvmModule(source, tuple(kernels), loops, left)
+
+
+def _versions(module: Module, kernel: Kernel, fma: bool) -> list[_Emitter]:
+    """Emit `kernel`: twice, if its indices in lanes are of 32 bits where its sizes are small enough, and a choice."""
+    narrow = _Emitter(module, kernel, fma, assumes=True)
+    narrow.kernel()
+    found, small = [narrow], narrow.values.narrow.width.assumed
+    entry = narrow.fn
+    if small:
+        entry = Function(kernel.name, I32, narrow.signature, how=narrow.how)
+        narrow.fn.hidden(f"{kernel.name}.narrow")
+        wide = _Emitter(module, kernel, fma, assumes=False)
+        wide.kernel()
+        wide.fn.hidden(f"{kernel.name}.wide")
+        module.functions.append(entry)
+        found.append(wide)
+        _choose(module, entry, narrow, wide, small)
+    if narrow.root is not None:
+        shared(module, entry)
+    return found
+
+
+def _choose(module: Module, entry: Function, narrow: _Emitter, wide: _Emitter, small: Collection[Index]) -> None:
+    """Make `entry` call `narrow` where all of `small` are below 2^31, and `wide` elsewhere."""
+    b = Builder(module, entry)
+    values = Values(b, False, wide.values.narrow.width)
+    values.env.update(zip(narrow.params.integers, entry.args, strict=False))
+    tests = [b.icmp("slt", values.index(bound), INT32_END) for bound in small]
+    every = reduce(partial(b.op, "and"), tests)
+    with b.if_then(every, likely=True):
+        b.ret(b.call(narrow.fn, entry.args))
+    b.ret(b.call(wide.fn, entry.args))
 
 
 def _read_buffers(body: Body) -> frozenset[str]:
@@ -94,7 +132,7 @@ def _read_buffers(body: Body) -> frozenset[str]:
 class _Emitter:
     """Emits one kernel."""
 
-    def __init__(self, module: Module, kernel: Kernel, fma: bool) -> None:
+    def __init__(self, module: Module, kernel: Kernel, fma: bool, *, assumes: bool) -> None:
         self.module, self.source = module, kernel
         self.params = params_of(kernel)
         first = kernel.body[0] if len(kernel.body) == 1 else None
@@ -103,17 +141,19 @@ class _Emitter:
             (POINTER, b.name, " noalias") for b in self.params.buffers
         ]
         extra = [(I64, "begin", ""), (I64, "end", "")] if self.root else []
-        self.fn = Function(kernel.name, I32, [*args, *extra], how=" noinline" if self.root else "")
+        self.signature, self.how = [*args, *extra], " noinline" if self.root else ""
+        self.fn = Function(kernel.name, I32, self.signature, how=self.how)
         module.functions.append(self.fn)
         self.b = Builder(module, self.fn)
         self.entry = self.b.block
-        self.values = Values(self.b, fma, _read_buffers(kernel.body))
+        width = IndexWidth(kernel, self.params.integers, assumes=assumes)
+        self.values = Values(self.b, fma, width, _read_buffers(kernel.body))
         self.copies, self.unrolled = 1, 0
         self.stack_bytes = 0
         self.heap: list[Operand] = []
         self.tiles = uses_tiles(kernel)
 
-    def kernel(self) -> LlvmKernel:
+    def kernel(self) -> None:
         values, count = self.values, len(self.params.integers)
         values.env.update(zip(self.params.integers, self.fn.args, strict=False))
         values.pointers.update((b.name, v) for b, v in zip(self.params.buffers, self.fn.args[count:], strict=False))
@@ -132,9 +172,6 @@ class _Emitter:
         if any(isinstance(s, InstrCall) for s in statements(self.source.body)):
             self.b.do("fence seq_cst")  # what went past the caches is there before another thread is told
         self.leave(0)
-        if self.root is not None:
-            shared(self.module, self.fn)
-        return LlvmKernel(self.source.name, self.params, self.root)
 
     def leave(self, code: int) -> None:
         if self.tiles:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from loopir.codegen.llvm import ops
 from loopir.codegen.llvm.builder import Builder
-from loopir.codegen.llvm.ir_text import Block, Constant, Operand, Type, word
+from loopir.codegen.llvm.ir_text import I64, Block, Constant, Operand, Type, like, word
 from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Value, ValueToIndex, Var, Xor
 from loopir.ir.magnitude import MARGIN, is_unsigned
 from loopir.ir.traverse.free_vars import is_affine_visible
@@ -42,6 +42,14 @@ class Scope:
     made: dict[tuple[object, ...], Operand] = field(default_factory=dict[tuple[object, ...], Operand])
 
 
+class Narrow(Protocol):
+    """Emits what differs from lane to lane in 32 bits, or gives None where they may not hold it."""
+
+    def part(self, ix: Index) -> Operand | None: ...
+
+    def test(self, c: Cmp, order: str) -> Operand | None: ...
+
+
 class Indices:
     """Emits indices. `spread` broadcasts a scalar to all lanes, `number` emits an integer value in 64 bits."""
 
@@ -52,6 +60,7 @@ class Indices:
         self.env: dict[str, Operand] = {}
         self.scopes = [Scope(builder.block)]
         self.depths: dict[Operand, int] = {}
+        self.narrow: Narrow | None = None
 
     # ------------------------------------------------------------ where
 
@@ -103,6 +112,9 @@ class Indices:
         return out, number
 
     def other(self, ix: Index) -> Operand:
+        narrow = self.narrow.part(ix) if self.narrow is not None else None
+        if narrow is not None:
+            return self.b.cast("sext", narrow, like(narrow, I64))
         match ix:
             case Mul(a, b):
                 return self.joined("mul", self.index(a), self.index(b))
@@ -179,6 +191,8 @@ class Indices:
         if isinstance(c.a, ValueToIndex) and isinstance(c.b, ValueToIndex) and is_unsigned(c.a) and is_unsigned(c.b):
             left, right = self.alike(self.number(c.a.value), self.number(c.b.value))
             return self.b.icmp(UNSIGNED[c.op], left, right)
+        if self.narrow is not None and (found := self.narrow.test(c, ORDERS[c.op])) is not None:
+            return found
         (x, m), (y, n) = self.sum(c.a), self.sum(c.b)
         least = min(m, n)
         if not x or not y:

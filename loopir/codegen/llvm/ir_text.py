@@ -209,7 +209,7 @@ class Callee:
 class Function(Callee):
     """A function, with its arguments as (type, name, attribute); local names are made unique by numbers."""
 
-    __slots__ = ("args", "blocks", "head", "label", "taken")
+    __slots__ = ("args", "blocks", "label", "parts", "taken")
 
     def __init__(
         self, label: str, result: Type, args: Sequence[tuple[Type, str, str]], *, how: str = "", linkage: str = ""
@@ -218,7 +218,17 @@ class Function(Callee):
         self.label, self.taken, self.blocks = label, dict[str, int](), list[Block]()
         self.args = tuple(Operand(kind, f"%{self.named(x)}") for kind, x, _ in args)
         told = (f"{v.type.text}{attribute} {v.text}" for v, (*_, attribute) in zip(self.args, args, strict=True))
-        self.head = f"define {linkage and linkage + ' '}{result.text} {self.text}({', '.join(told)}){how}"
+        self.parts = (linkage, ", ".join(told), how)
+
+    @property
+    def head(self) -> str:
+        """Its first line, without the brace."""
+        linkage, args, how = self.parts
+        return f"define {linkage and linkage + ' '}{self.result.text} {self.text}({args}){how}"
+
+    def hidden(self, label: str) -> None:
+        """Call it `label`, by which only the module knows it."""
+        self.label, self.text, self.parts = label, f"@{label}", ("internal", *self.parts[1:])
 
     def named(self, base: str) -> str:
         """A name that nothing in the function has."""

@@ -34,7 +34,8 @@ from loopir.codegen.llvm.ir_text import (
     zero,
 )
 from loopir.codegen.llvm.loop_metadata import RemainingWork
-from loopir.ir.dtypes import DType, bool_, float32, int64
+from loopir.codegen.llvm.narrow_index import IndexWidth, NarrowIndices
+from loopir.ir.dtypes import DType, bool_, float32, int32, int64
 from loopir.ir.grammar import (
     And,
     Buffer,
@@ -78,11 +79,13 @@ class Lanes:
 class Values:
     """Emits indices, conditions and values at the builder's position."""
 
-    def __init__(self, builder: Builder, fma: bool, read: frozenset[str] = frozenset()) -> None:
+    def __init__(self, builder: Builder, fma: bool, width: IndexWidth, read: frozenset[str] = frozenset()) -> None:
         self.b, self.read_buffers = builder, read
         self.flags = " contract" if fma else ""
         self.indices = Indices(builder, self.spread, self.number)
         self.env, self.index, self.alike = self.indices.env, self.indices.index, self.indices.alike
+        self.narrow = NarrowIndices(self.indices, width, self.has_lanes, self.value)
+        self.indices.narrow = self.narrow
         self.pointers: dict[str, Operand] = {}
         self.params: dict[str, Operand] = {}
         self.memo: dict[int, Operand] | None = None
@@ -146,6 +149,10 @@ class Values:
             or (isinstance(x, Buffer) and x.name in self.private)
             for x in nodes(n)
         )
+
+    def has_lanes(self, ix: Index) -> bool:
+        """Whether `ix` may differ from lane to lane where it is emitted, which `in_first_lane` nothing does."""
+        return self.lanes is not None and is_vector(self.env[self.lanes.var]) and self.varies(ix)
 
     def spread(self, v: Operand) -> Operand:
         """`v` in every lane."""
@@ -239,6 +246,7 @@ class Values:
     def element(self, b: Buffer, offsets: Operand, lane: int) -> Operand:
         """Where the element of `b` lies that a lane of `offsets` tells."""
         at = self.b.extract_element(offsets, lane)
+        at = at if at.type is I64 else self.b.cast("zext", at, I64)
         return self.b.gep(ops.memory_type(b.dtype), self.pointers[b.name], at)
 
     def load(self, b: Buffer, at: Index) -> Operand:
@@ -272,7 +280,7 @@ class Values:
         elif self.mask is not None and (offsets := self.lane_offsets(ix, MAX_SHUFFLE_DISTANCE)):
             raw = self.picked_masked(b, self.address(b, ix, wide=True), offsets, self.mask)
         else:
-            raw = self.gather(b, self.spread(self.index(ix)), anywhere=stride is None)
+            raw = self.gather(b, ix, anywhere=stride is None)
         return raw
 
     def lane_offsets(self, ix: Index, spread: int = 1) -> list[int]:
@@ -376,7 +384,7 @@ class Values:
             else:
                 ops.masked_store(self.b, raw, address, b.dtype.bytes, self.mask)
             return
-        offsets = self.spread(self.index(ix))
+        offsets = self.places(b, ix)
         for n in range(lanes.width):
             with self.lane_acts(n):
                 element = self.b.extract_element(raw, n)
@@ -408,14 +416,20 @@ class Values:
             with self.b.if_then(self.b.extract_element(self.mask, n)):
                 yield
 
-    def gather(self, b: Buffer, at: Operand, *, anywhere: bool) -> Operand:
-        """The elements at the offsets `at`: words of memory that lie anywhere by one instruction, double words where
+    def places(self, b: Buffer, ix: Index, *, together: bool = False) -> Operand:
+        """Where the element `ix` of `b` lies for each lane: in 32 bits if one instruction takes them `together`."""
+        assert self.lanes is not None
+        copies = self.lanes.width if b.name in self.private else 1
+        return self.spread(self.narrow.place(b, ix, copies, together=together))
+
+    def gather(self, b: Buffer, ix: Index, *, anywhere: bool) -> Operand:
+        """The elements at `ix`: words of memory that lie anywhere by one instruction, double words where
         lanes are masked. What is in registers is to stay there."""
         assert self.lanes is not None
         if anywhere and b.scope == "global" and (b.dtype.bytes == 4 or (b.dtype.bytes == 8 and self.mask is not None)):
-            wide = vector(ops.memory_type(b.dtype), self.lanes.width)
+            wide, at = vector(ops.memory_type(b.dtype), self.lanes.width), self.places(b, ix, together=True)
             return ops.masked_gather(self.b, self.pointers[b.name], at, wide, b.dtype.bytes, self.mask)
-        return self.lane_by_lane(b, at)
+        return self.lane_by_lane(b, self.places(b, ix))
 
     def lane_by_lane(self, b: Buffer, at: Operand) -> Operand:
         """The elements at the offsets `at`, one after the other."""
@@ -464,7 +478,7 @@ class Values:
             case Load(buffer, at):
                 return self.load(buffer, at[0])
             case IndexToValue(Index() as ix, t):
-                return ops.convert(self.b, self.index(ix), int64, t)
+                return self.counted(ix, t)
             case IndexToValue(Cond() as c, t):
                 return ops.convert(self.b, self.cond(c), bool_, t)
             case Cast(value, t):
@@ -477,6 +491,11 @@ class Values:
                 return self.params[name]
             case _:
                 raise TypeError(f"{type(v).__name__} is no value")
+
+    def counted(self, ix: Index, t: DType) -> Operand:
+        """An index as a number of type `t`."""
+        found = self.narrow.number(ix, t)
+        return ops.convert(self.b, self.index(ix), int64, t) if found is None else ops.convert(self.b, found, int32, t)
 
     def select(self, v: Select) -> Operand:
         test = self.cond(v.cond)
