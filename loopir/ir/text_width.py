@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 
 WIDTH = 119
 """The longest line of a printed nest."""
@@ -16,19 +18,21 @@ _LEVELS = (", ", " or ", " and ", " < ", " <= ", " == ", " != ", " | ", " ^ ", "
 """What a line is broken at, in brackets: after the comma, before the others; those that bind less are taken first."""
 
 
+_place = itemgetter(1)
+
+
 def wrapped(line: str, depth: int) -> Iterator[tuple[int, str]]:
     """The statement `line` at `depth` in pieces that fit, each with its depth."""
     source, start, at = _bracketed(line), 0, depth
-    breaks = list(_breaks(source))
+    breaks = sorted(_breaks(source), key=_place)
     while True:
         room = max(LEAST, WIDTH - 4 * at)
-        inside = [b for b in breaks if start < b[1] <= start + room]
-        if len(source) - start <= room or not any(b[1] > start for b in breaks):
+        first = bisect_right(breaks, start, key=_place)
+        if len(source) - start <= room or first == len(breaks):
             yield at, source[start:]
             return
-        filled = (
-            [b for b in inside if b[1] > start + FULL_ENOUGH * room] or inside or [b for b in breaks if b[1] > start]
-        )
+        inside = breaks[first : bisect_right(breaks, start + room, first, key=_place)]
+        filled = [b for b in inside if b[1] > start + FULL_ENOUGH * room] or inside or [breaks[first]]
         end = min(filled, key=lambda b: (b[0], -b[1]))[1] if inside else filled[0][1]
         yield at, source[start:end].rstrip()
         start, at = end, depth + 2
