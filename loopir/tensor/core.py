@@ -115,7 +115,10 @@ class Reduction:
 class Expr:
     """The data of a tensor expression; `Tensor` adds what can be done with one."""
 
-    __slots__ = ("_at", "_deps", "_element", "_shape", "dtype", "height", "parts", "reduction", "source", "symbols")
+    __slots__ = (
+        "_at", "_deps", "_element", "_shape", "dtype", "height", "parts", "readers", "reduction", "source",
+        "symbols",
+    )  # fmt: skip
 
     def __init__(
         self, shape: tuple[Index, ...], dtype: DType, at: At, deps: Sequence[Source], symbols: Symbols,
@@ -124,6 +127,9 @@ class Expr:
     ) -> None:  # fmt: skip
         self._shape, self.dtype, self._at, self.parts = shape, dtype, at, parts
         self.height = 1 + max((p.height for p in parts), default=-1)
+        self.readers = 0  # how many lazy tensors are made of it
+        for part in {id(p): p for p in parts}.values():
+            part.readers += 1
         self._element: Value | None = None
         self._deps, self.symbols = tuple(dict.fromkeys(deps)), dict(symbols)
         self.source, self.reduction = source, reduction
@@ -412,13 +418,23 @@ def bounded(e: Any) -> Any:
 
 
 def _worth_storing(e: Expr, *, deep: bool) -> list[Expr]:
-    """The lazy tensors in `e` in the order in which to store them: the largest of those with several readers first."""
+    """The lazy tensors in `e` in the order in which to store them: first that of which most is written again, as it is
+    read in several places that are read in several places themselves.
+
+    What reads a tensor so far, and is not in `e`, counts as much as what is in it: the state of a recurrence is stored,
+    not each of the terms that the next one is made of.
+    """
     inside = unstored(e)
-    readers = Counter(id(part) for x in inside for part in x.parts)
     if deep:
         return sorted(e.parts, key=lambda x: -nesting(x.element))
-    found = [x for x in inside[1:] if x.parts and written_size(x.element) >= WRITTEN // 16]
-    return sorted(found, key=lambda x: (readers[id(x)] < 2, -written_size(x.element)))
+    times, here = Counter({id(e): 1}), Counter[int]()
+    for x in sorted(inside, key=lambda x: -x.height):  # each before what it reads
+        for part in x.parts:
+            times[id(part)] += times[id(x)]
+        here.update({id(part) for part in x.parts})
+    found = [(written_size(x.element), times[id(x)] * x.readers // here[id(x)], x) for x in inside[1:] if x.parts]
+    found = [(size * (written - 1), size, x) for size, written, x in found if size >= WRITTEN // 16]
+    return [x for _, _, x in sorted(found, key=lambda f: f[:2], reverse=True)]
 
 
 def store(e: Any) -> bool:

@@ -165,6 +165,25 @@ def test_what_two_products_read_is_stored_once() -> None:
     assert np.array_equal(lp.Schedule(y).build("interpret")(*given), whole)
 
 
+@pytest.mark.parametrize("steps", [4, 12])
+def test_the_state_of_a_recurrence_is_stored_and_not_its_terms(steps: int) -> None:
+    """A step of a march along rays: three terms read the state, and are read twice themselves."""
+    x, a, b, c = (lp.placeholder((8,), "float32", name=n) for n in "xabc")
+    t = x
+    for _ in range(steps):
+        p, q, r = t * a, t * b, t * c - 3.0
+        t = t + lp.minimum(lp.sqrt(p * p + q * q + r * r) - 1.0, q + 1.5)
+    s = lp.Schedule(t)
+    assert len(s.stages) <= steps, "a step has a stage for each of its terms"
+    march = np.linspace(-0.5, 0.5, 8), *np.random.default_rng(0).uniform(-1, 1, (3, 8))
+    want, *along = march
+    for _ in range(steps):
+        p, q, r = want * along[0], want * along[1], want * along[2] - 3.0
+        want = want + np.minimum(np.sqrt(p * p + q * q + r * r) - 1.0, q + 1.5)
+    got = s.build("interpret")(*(v.astype(np.float32) for v in march))
+    assert np.allclose(got, want, atol=1e-4)
+
+
 def test_inlining_stops_where_a_reader_gets_long() -> None:
     x = lp.placeholder((8,), "float32", name="x")
     for _ in range(20):
