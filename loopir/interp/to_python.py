@@ -308,7 +308,10 @@ class _Compiler(PythonExpr, PythonLines):
         return f"b_{slot.buffer.name}, {self.index(slot.at[0])}"
 
     def stored(self, v: Value) -> str:
-        """A value to store: what is only copied may be unwritten."""
+        """A value to store: what is only copied, or converted on the way, may be unwritten, and so is the copy then."""
+        if isinstance(v, Cast) and isinstance(v.value, Load) and v.value.buffer.name not in self.inputs:
+            kept, found = self.temporary(), self.stored(v.value)
+            return f"({kept} if ({kept} := {found}) is None else {self.cast(v)}({kept}))"
         if not isinstance(v, Load):
             return self.value(v)
         name = v.buffer.name
@@ -541,9 +544,8 @@ class _Compiler(PythonExpr, PythonLines):
                 return f"{self.from_int(t)}({self.index(ix)})"
             case IndexToValue(Cond() as c, t):
                 return f"{self.from_int(t)}(int({self.cond(c)}))"
-            case Cast(value, t):
-                cast = self.share(("cast", value.dtype, t), self.domain.cast(value.dtype, t))
-                return f"{cast}({self.value(value, env)})"
+            case Cast(value):
+                return f"{self.cast(v)}({self.value(value, env)})"
             case Select(c, a, b):
                 test = self.cond_in(c, env)
                 return f"({self.value(a, env)} if {test} else {self.value(b, env)})"
@@ -558,6 +560,10 @@ class _Compiler(PythonExpr, PythonLines):
                 return env[name]
             case _:
                 raise TypeError(f"{type(v).__name__} is no value")
+
+    def cast(self, v: Cast) -> str:
+        """The function that converts as `v` does."""
+        return self.share(("cast", v.value.dtype, v.type), self.domain.cast(v.value.dtype, v.type))
 
     def cond_in(self, c: Cond, env: Mapping[str, str] | None) -> str:
         return f"bool({self.value(c.value, env)})" if isinstance(c, ValueToCond) else self.cond(c)

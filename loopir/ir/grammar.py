@@ -43,7 +43,7 @@ that is all of the loop is a vector reduction.) A `Reduce` with `init` sets its 
 monoid; without `init` it folds into what the elements hold. Bound loops run as hardware threads only inside a `Kernel`,
 with the `Barrier`s that lowering inserted. Index arithmetic is exact; `//` and `%` round towards minus infinity and
 need a positive right side; `^` is on two's complement. Using an uninitialized element is an error; copying one (a
-`Store` of nothing but a `Load`) is allowed, and leaves the copy uninitialized.
+`Store` of nothing but a `Load`, or of one that is converted) is allowed, and leaves the copy uninitialized.
 
 An `InstrRegion` means its body, and promises that one instruction executes it: the verifier checks after every step
 that the body matches the instruction's meaning (`loopir.ir.instr.match_nest`). The operands are read off the body, not

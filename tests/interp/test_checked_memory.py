@@ -10,16 +10,19 @@ import loopir as lp
 import loopir.intrinsics
 
 
-def test_what_nothing_has_written_may_be_copied_and_not_used() -> None:
-    source = """
+@pytest.mark.parametrize(
+    ("held", "copy", "used"), [("float32", "T[j]", "U[k]"), ("int8", "int8(T[j])", "float32(U[k])")]
+)
+def test_what_nothing_has_written_may_be_copied_or_converted_and_not_used(held: str, copy: str, used: str) -> None:
+    source = f"""
 def f(a: "float32[4]", b: "out float32[4]"):
-    with alloc("float32[4]") as T, alloc("float32[4]") as U:
+    with alloc("float32[4]") as T, alloc("{held}[4]") as U:
         for i in range(2):
             T[i] = a[i]
         for j in range(4):
-            U[j] = T[j]
+            U[j] = {copy}
         for k in range(4):
-            b[k] = U[k % 2] + 1.0
+            b[k] = {used.replace("k", "k % 2")} + 1.0
 """
     assert lp.interpret(lp.parse(source), [A[0]])["b"].tolist() == [1.0, 2.0, 1.0, 2.0]
     with pytest.raises(lp.InterpretError, match=r"reads U\[2\], which nothing has written"):
