@@ -1,4 +1,4 @@
-"""What a refused step tells: the loops and statements that there are, and not those of nests on the way."""
+"""The witness of a refused step names the loops and statements that there are, and not those of nests on the way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def f(n: "size", a: "inout float32[n + 2, n + 2]"):
 
 
 @pytest.mark.parametrize(
-    ("nest", "step", "args", "told"),
+    ("nest", "step", "args", "message"),
     [
         (PERFECT, "wavefront", ("i", "j", 1), r"a at \(i=0, j=2\) writes a\[1, 2\], which a at \(i=1, j=0\) reads"),
         (PERFECT, "wavefront", ("i", "j", -1), r"a at \(i=0, j=2\) writes a\[1, 2\], which a at \(i=1, j=0\) reads"),
@@ -38,12 +38,12 @@ def f(n: "size", a: "inout float32[n + 2, n + 2]"):
          r"a at \(i=0, j=0\) reads S\[0\], which S \(its init\) at \(i=0, j=1\) writes"),
     ],
 )  # fmt: skip
-def test_a_witness_speaks_of_the_loops_there_are(nest: str, step: str, args: tuple[object, ...], told: str) -> None:
+def test_a_witness_speaks_of_the_loops_there_are(nest: str, step: str, args: tuple[object, ...], message: str) -> None:
     """Steps made of several named the loops and statements that they made on the way."""
     s = lp.Schedule(lp.parse(nest))
     error = s.why(step, *args)
     assert error is not None
-    assert re.search(told, str(error)), error
+    assert re.search(message, str(error)), error
     assert false_witness(s.func, error) is None
 
 
