@@ -102,3 +102,47 @@ def test_what_is_woven_of_two_arrays_is_loaded_by_vectors() -> None:
     assert "load float" not in emit(program).source
     a, b = np.random.default_rng(0).random((2, 16), np.float32)
     np.testing.assert_array_equal(s.build("llvm")(a, b), np.stack((a, b), 1).ravel())
+
+
+@pytest.mark.parametrize(
+    ("index", "groups"),
+    [
+        ("i % 2 * 40 + i // 2", 2),
+        ("100 - i % 2 * 60 - i // 2 + j", 2),
+        ("i // 6 * 70 + j", 3),
+        ("i % 4 * 33 + min(i, 9) // 4", 4),
+        ("i * (i - 8) * 3 + 48", 0),
+        ("i % 6 * 25 + j", 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "float16"])
+def test_lanes_that_read_in_a_few_places_load_a_vector_at_each(index: str, groups: int, dtype: str) -> None:
+    at = np.array([[eval(index, {"i": i, "j": j, "min": min}) for i in range(16)] for j in range(3)])
+    s = lp.Schedule(lp.parse(
+        f'def f(x: "{dtype}[{at.max() + 1}]", y: "out {dtype}[3, 16]"):\n    for j in range(3):\n'
+        f"        for i in range(16):\n            y[j, i] = x[{index}]\n"
+    )).vectorize("i")  # fmt: skip
+    given = np.random.default_rng(0).integers(0, 100, at.max() + 1).astype(dtype)
+    np.testing.assert_array_equal(s.build("llvm")(given), given[at])
+    (program,) = lp.lower(s, "llvm")
+    loads = sum(line.split(" = ")[-1].startswith("load") for line in emit(program).source.splitlines())
+    assert loads == groups or (groups == 0 and loads in (0, 16))
+
+
+def test_a_fault_in_some_lanes_is_recorded_by_one_store() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", x: "float32[n]", p: "int32[16]", y: "out float32[16]"):
+    for i in vectorize(16):
+        y[i] = x[p[i]]
+""")
+    )
+    (program,) = lp.lower(s, "llvm")
+    assert emit(program).source.count("store i64 1,") == 2  # in one version for small sizes, and in one for all
+    kernel, x, p = s.build("llvm"), np.arange(20, dtype=np.float32), np.arange(16, dtype=np.int32)
+    np.testing.assert_array_equal(kernel(x, p), x[:16])
+    for lane in (0, 7, 15):
+        wrong = p.copy()
+        wrong[lane] = 20
+        with pytest.raises(lp.BoundsError):
+            kernel(x, wrong)

@@ -184,9 +184,12 @@ class Builder:
     def joined(self, x: Operand, y: Operand) -> Operand:
         """The lanes of one vector, and then those of another."""
         count, other = x.type.count, y.type.count
-        if other < count:
-            y = self.shuffled(y, [min(n, other - 1) for n in range(count)])
-        return self._both(x, y, range(count + other))
+        wide = max(count, other)
+        x, y = (
+            v if n == wide else self.shuffled(v, [min(k, n - 1) for k in range(wide)])
+            for v, n in ((x, count), (y, other))
+        )
+        return self._both(x, y, [*range(count), *range(wide, wide + other)])
 
     def _both(self, x: Operand, y: Operand, lanes: Sequence[int]) -> Operand:
         which = listed(vector(I32, len(lanes)), lanes)

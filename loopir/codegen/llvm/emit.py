@@ -82,18 +82,17 @@ def emit(func: Func, *, fma: bool = True, vector_functions: frozenset[str] = fro
     """
     index_bounds(func)
     module = Module(vector_functions=vector_functions)
-    kernels, left = list[LlvmKernel](), False
-    for k in kernels_of(func):
-        emitters = _versions(module, k, fma)
-        kernels.append(LlvmKernel(k.name, emitters[0].params, emitters[0].root))
-        left = left or any(e.values.left.anything for e in emitters)
+    emitters = [_Emitter(module, k, fma, assumes=True) for k in kernels_of(func)]
+    kernels = tuple(LlvmKernel(e.source.name, e.params, e.root) for e in emitters)
+    versions = [v for e in emitters for v in _versions(module, e, fma)]
+    left = any(v.values.left.anything for v in versions)
     source, loops = module.written(left)
-    return LlvmModule(source, tuple(kernels), loops, left)
+    return LlvmModule(source, kernels, loops, left)
 
 
-def _versions(module: Module, kernel: Kernel, fma: bool) -> list[_Emitter]:
-    """Emit `kernel`: twice, if its indices in lanes are of 32 bits where its sizes are small enough, and a choice."""
-    narrow = _Emitter(module, kernel, fma, assumes=True)
+def _versions(module: Module, narrow: _Emitter, fma: bool) -> list[_Emitter]:
+    """Emit a kernel: twice, if its indices in lanes are of 32 bits where its sizes are small enough, and a choice."""
+    kernel = narrow.source
     narrow.kernel()
     found, small = [narrow], narrow.values.narrow.width.assumed
     entry = narrow.fn

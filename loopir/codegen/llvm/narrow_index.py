@@ -197,14 +197,14 @@ class NarrowIndices:
         """x // d or x % d of a `d` that all lanes share; None if it is a constant that 32 bits do not hold."""
         d = self.indices.index(ix.b)
         if isinstance(d, Constant) and d.number is not None:
-            return self._by_closed_value(ix, int(d.number)) if d.number < INT32_END else None
+            return self._by_constant(ix, int(d.number)) if d.number < INT32_END else None
         x = self.low(ix.a)
         depth, key = self.indices.depth(d), ("reciprocal", d)
         by = self.indices.spread(self.indices.made(key, depth, partial(self._reciprocal, d)))
         near = self.b.op("fmul", self.b.op("fadd", self.b.cast("sitofp", x, by.type), 0.5), by)
         return self._from_near(x, near, self.indices.spread(self._cut(d)), ix)
 
-    def _by_closed_value(self, ix: FloorDiv | Mod, d: int) -> Operand:
+    def _by_constant(self, ix: FloorDiv | Mod, d: int) -> Operand:
         x, remainder = self.low(ix.a), isinstance(ix, Mod)
         d = max(d, 1)  # less than 1 it is in an unrolled copy in which nothing is divided by it
         if d & (d - 1) == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from math import prod
 from typing import TypeVar
 
@@ -275,17 +275,17 @@ class Values:
                 raw = ops.masked_load(self.b, address, wide, b.dtype.bytes, self.mask)
         elif stride is not None and abs(stride) <= MAX_SHUFFLE_DISTANCE and self.mask is None:
             raw = self.near(b, self.address(b, ix, wide=True), stride)
-        elif stride is None and self.mask is None and (offsets := self.lane_offsets(ix)):
+        elif stride is None and self.mask is None and (offsets := self.lane_offsets(ix, groups=MAX_SHUFFLE_DISTANCE)):
             raw = self.picked(b, self.address(b, ix, wide=True), offsets)
-        elif self.mask is not None and (offsets := self.lane_offsets(ix, MAX_SHUFFLE_DISTANCE)):
+        elif self.mask is not None and (offsets := self.lane_offsets(ix, spread=MAX_SHUFFLE_DISTANCE)):
             raw = self.picked_masked(b, self.address(b, ix, wide=True), offsets, self.mask)
         else:
             raw = self.gather(b, ix, anywhere=stride is None)
         return raw
 
-    def lane_offsets(self, ix: Index, spread: int = 1) -> list[int]:
-        """How far from that of lane 0 the element of each lane is; none if it is not known, or if they are spread over
-        more than `spread` vectors."""
+    def lane_offsets(self, ix: Index, *, groups: int = 0, spread: int = 0) -> list[int]:
+        """How far from that of lane 0 the element of each lane is; none if it is not known, or if they are in more
+        than so many `groups` and spread over more than `spread` vectors."""
         assert self.lanes is not None
         varying = [(part, n) for part, n in taken_apart(ix)[0] if self.varies(part)]
         out: list[int] = []
@@ -294,16 +294,21 @@ class Values:
             if None in found:
                 return []
             out.append(sum(n * x for (_, n), x in zip(varying, found, strict=True) if x is not None))
-        return [x - out[0] for x in out] if max(out) - min(out) < self.lanes.width * spread else []
+        few = max(out) - min(out) < self.lanes.width * spread or len(_groups(out, self.lanes.width)) <= groups
+        return [x - out[0] for x in out] if few else []
 
     def picked(self, b: Buffer, first: Operand, offsets: Sequence[int]) -> Operand:
-        """Elements at `offsets` from `first`, from one load of all from the first of them to the last."""
-        kind, least = ops.memory_type(b.dtype), min(offsets)
-        whole = vector(kind, max(offsets) - least + 1)
-        if whole.count == 1:
+        """Elements at `offsets` from `first`, from a load for each group of them: all from its first to its last."""
+        assert self.lanes is not None
+        kind, groups = ops.memory_type(b.dtype), _groups(offsets, self.lanes.width)
+        if len(groups) == 1 and len(groups[0]) == 1:
             return self.read(b, first, kind)
-        loaded = self.read(b, self.b.gep(kind, first, word(least)) if least else first, whole)
-        return self.b.shuffled(loaded, [x - least for x in offsets])
+        at, loaded = dict[int, int](), list[Operand]()
+        for group in groups:
+            at |= {x: sum(v.type.count for v in loaded) + x - group[0] for x in group}
+            begin = self.b.gep(kind, first, word(group[0])) if group[0] else first
+            loaded.append(self.read(b, begin, vector(kind, len(group))))
+        return self.b.shuffled(reduce(self.b.joined, loaded), [at[x] for x in offsets])
 
     def picked_masked(self, b: Buffer, first: Operand, offsets: Sequence[int], mask: Operand) -> Operand:
         """Elements at `offsets` from `first` in the lanes of `mask`, from one load of those that such a lane takes."""
@@ -373,8 +378,14 @@ class Values:
         if lanes is None:
             self.b.store(raw, self.address(b, ix), b.dtype.bytes)
             return
+        stride = self.stride(ix)
+        if stride == 0 and not is_vector(raw):  # by all lanes alike
+            address = self.address(b, ix)
+            with self.any_lane_acts():
+                self.b.store(raw, address, b.dtype.bytes)
+            return
         raw = self.spread(raw)
-        if self.stride(ix) == 1:
+        if stride == 1:
             address = self.address(b, ix)
             if self.mask is not None and self.whole_vector(b, ix):
                 raw = self.b.select(self.mask, raw, self.read(b, address, raw.type))
@@ -385,10 +396,11 @@ class Values:
                 ops.masked_store(self.b, raw, address, b.dtype.bytes, self.mask)
             return
         offsets = self.places(b, ix)
-        for n in range(lanes.width):
-            with self.lane_acts(n):
-                element = self.b.extract_element(raw, n)
-                self.b.store(element, self.element(b, offsets, n), b.dtype.bytes)
+        with self.any_lane_acts():
+            for n in range(lanes.width):
+                with self.lane_acts(n):
+                    element = self.b.extract_element(raw, n)
+                    self.b.store(element, self.element(b, offsets, n), b.dtype.bytes)
 
     def _store_lines(self, b: Buffer, raw: Operand, address: Operand) -> None:
         """Store a vector, a wide one of a buffer that is written alone by cache lines from first to last.
@@ -406,6 +418,15 @@ class Values:
             part = self.b.shuffled(raw, range(n, n + count))
             to = self.b.gep(raw.type.scalar, address, constant(I64, n)) if n else address
             self.b.store(part, to, b.dtype.bytes)
+
+    @contextmanager
+    def any_lane_acts(self) -> Iterator[None]:
+        """Code for when the mask lets a lane act."""
+        if self.mask is None:
+            yield
+        else:
+            with self.b.if_then(ops.any_true(self.b, self.mask)):
+                yield
 
     @contextmanager
     def lane_acts(self, n: int) -> Iterator[None]:
@@ -584,6 +605,17 @@ class Values:
         if result == "bool" or not t.is_narrow:
             return v
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
+
+
+def _groups(offsets: Sequence[int], width: int) -> list[range]:
+    """Ranges of at most `width` numbers that hold all `offsets`, the first and the last of each among them."""
+    out: list[range] = []
+    for x in sorted(set(offsets)):
+        if out and x - out[-1].start < width:
+            out[-1] = range(out[-1].start, x + 1)
+        else:
+            out.append(range(x, x + 1))
+    return out
 
 
 def _may_fault(v: Node) -> bool:
