@@ -45,7 +45,7 @@ from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
 from .matmul_vnni import matmul_pairs, pairs
 from .nontemporal_stores import past_caches, streamed
-from .periodic_reads import split_periods
+from .periodic_reads import MOST_LANES, lanes_for_periods, split_periods
 from .piecewise import cut_in_pieces
 from .pivots import cut_at_pivots
 from .product_chains import product_chain
@@ -67,8 +67,6 @@ CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 LINE_VECTORS = 4
 """Vectors that one iteration takes of a line, so that functions of several of them are evaluated meanwhile."""
-MOST_LANES = 64
-"""Of a vector loop."""
 IDLE = 1 / 8
 """What part of the vectors of a line may be computed for nothing, so that functions of several are evaluated side by
 side: less than these gain by it (1.15 to 1.3 of exp and silu, as measured)."""
@@ -226,10 +224,8 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
     loops = free_loops(s, stage)
     if len(loops) == 1 and loops == s.loops(stage):
         return _line(s, stage, loops[0], width)
-    column = column_of(s, stage) if s.reduced(stage) and runs_along(s, stage) else None
-    if column in loops:  # a window: its rows run along what is folded, too
-        made = column_sums(s, stage, str(column), width)
-        return made if made is s else if_legal(made, "parallel", made.loops(stage)[0])
+    if (made := _columns_in_registers(s, stage, loops, width)) is not None:
+        return made
     if loops and runs_along(s, stage) and not (across(s, stage) and _shorter(s, stage, width)):
         return _fold_rows(s, stage, loops[0], lanes)
     if across(s, stage) is not None:
@@ -238,6 +234,21 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         made = _transposed(s, stage) or _grid(s, stage, loops, width)
         return made if stage not in made.stages or _has_lanes(made, stage) else folded(made, stage, lanes=lanes)
     return into_one(s, stage, lanes=lanes)
+
+
+def _columns_in_registers(s: lp.Schedule, stage: str, loops: Sequence[str], width: int) -> lp.Schedule | None:
+    """`stage` with sums of columns in registers, if it folds windows, whose rows run along what is folded, too, or rows
+    that are found by numbers from memory; None if it is neither, or only vectors that are not worth it."""
+    windows = bool(s.reduced(stage)) and runs_along(s, stage)
+    found = any(t.strides.get(x, 0) is None for t in s.accesses(stage) for x in s.reduced(stage))
+    found = found and across(s, stage) is None
+    column = column_of(s, stage) if windows or found else None
+    if column not in loops:
+        return None
+    made = column_sums(s, stage, str(column), width)
+    if made is s:
+        return s if windows else None
+    return if_legal(made, "parallel", made.loops(stage)[0])
 
 
 def _transposed(s: lp.Schedule, stage: str) -> lp.Schedule | None:
@@ -435,7 +446,8 @@ def _grid(s: lp.Schedule, stage: str, loops: Sequence[str], lanes: int) -> lp.Sc
     """Several loops: the last free one inside all others, for the lanes; the first for the threads."""
     if len(loops) > 1:
         before = set(s.loops())
-        s = _vectors(s, loops[-1], LANE_ELEMENTS(_lanes_for_functions(s, stage, extent(s, loops[-1]), lanes), at=stage))
+        width = lanes_for_periods(s, stage, loops[-1], _lanes_for_functions(s, stage, extent(s, loops[-1]), lanes))
+        s = _vectors(s, loops[-1], LANE_ELEMENTS(width, at=stage))
         if stage not in s.stages:
             return s  # a step showed that it never runs
         lane = next((x for x in s.loops(stage) if s.loop(x).kind == "vectorize"), None)

@@ -301,3 +301,21 @@ def f(B: "float32[1]", X: "inout float32[8]"):
 '''))  # fmt: skip
     assert_equivalent(schedules.cpu(s).func, s.func)
     assert schedules.auto(s, "cuda", arch="sm_90a").trace
+
+
+@pytest.mark.parametrize("columns", ["20", "m"])
+def test_sums_of_rows_that_memory_names_stay_in_registers(columns: str) -> None:
+    s = lp.Schedule(
+        lp.parse(f"""
+def f({'m: "size", ' if columns == "m" else ""}t: "float32[9, {columns}]", p: "int32[5, 6]",
+      o: "out float32[5, {columns}]"):
+    for b in range(5):
+        for c in range({columns}):
+            o[b, c] = 0.0
+            for k in range(6):
+                o[b, c] += t[p[b, k], c] if 0 <= p[b, k] and p[b, k] < 9 else 0.0
+""")
+    )
+    t = schedules.cpu(s, lanes=4)
+    assert "cache_write" in str(t.trace)
+    assert_equivalent(s, t)

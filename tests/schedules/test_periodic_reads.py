@@ -5,7 +5,7 @@ import pytest
 import loopir as lp
 from loopir.testing import assert_equivalent
 from schedules.llvm.auto_cpu import cpu
-from schedules.llvm.periodic_reads import split_periods
+from schedules.llvm.periodic_reads import lanes_for_periods, split_periods
 
 
 def kron(n: int, m: int) -> lp.Schedule:
@@ -67,3 +67,18 @@ def test_a_flat_result_is_made_as_one_of_two_dimensions_is(view: str) -> None:
     t = cpu(s, 4)
     assert_equivalent(s, t)
     assert not any(" // " in d or " % " in d for x in t.stages for touch in t.accesses(x) for d in touch.subscripts)
+
+
+@pytest.mark.parametrize(("divisor", "width"), [(2, 16), (3, 48), (5, 40), (6, 48), (7, 56), (11, 16), (100, 16)])
+@pytest.mark.parametrize("size", ["13", "n"])
+def test_lanes_take_whole_runs_of_a_quotient(divisor: int, width: int, size: str) -> None:
+    params, long = ('n: "size", ', f"n * {divisor}") if size == "n" else ("", 13 * divisor)
+    s = lp.Schedule(lp.parse(f"""
+def f({params}x: "float32[2, {size}]", y: "out float32[2, {long}]"):
+    for i in range(2):
+        for j in range({long}):
+            y[i, j] = x[i, j // {divisor}]
+"""))  # fmt: skip
+    found = lanes_for_periods(s, "y", "j", 16)
+    assert found == width or found == 8 * divisor < 13 * divisor < width
+    assert_equivalent(s, cpu(s, 16))

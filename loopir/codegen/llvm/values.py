@@ -294,13 +294,13 @@ class Values:
             if None in found:
                 return []
             out.append(sum(n * x for (_, n), x in zip(varying, found, strict=True) if x is not None))
-        few = max(out) - min(out) < self.lanes.width * spread or len(_groups(out, self.lanes.width)) <= groups
+        few = max(out) - min(out) < self.lanes.width * spread or len(_offset_ranges(out, self.lanes.width)) <= groups
         return [x - out[0] for x in out] if few else []
 
     def picked(self, b: Buffer, first: Operand, offsets: Sequence[int]) -> Operand:
         """Elements at `offsets` from `first`, from a load for each group of them: all from its first to its last."""
         assert self.lanes is not None
-        kind, groups = ops.memory_type(b.dtype), _groups(offsets, self.lanes.width)
+        kind, groups = ops.memory_type(b.dtype), _offset_ranges(offsets, self.lanes.width)
         if len(groups) == 1 and len(groups[0]) == 1:
             return self.read(b, first, kind)
         at, loaded = dict[int, int](), list[Operand]()
@@ -607,7 +607,7 @@ class Values:
         return ops.from_memory(self.b, ops.to_memory(self.b, v, t), t)
 
 
-def _groups(offsets: Sequence[int], width: int) -> list[range]:
+def _offset_ranges(offsets: Sequence[int], width: int) -> list[range]:
     """Ranges of at most `width` numbers that hold all `offsets`, the first and the last of each among them."""
     out: list[range] = []
     for x in sorted(set(offsets)):
