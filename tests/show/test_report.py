@@ -1,7 +1,5 @@
 """What a report says: what bounds a kernel, what limits its blocks, and a time that follows from the counts."""
 
-import sys
-
 import pytest
 
 import loopir as lp
@@ -45,24 +43,6 @@ def test_a_product_is_bound_by_instructions_and_its_naive_nest_takes_longer() ->
     assert other.seconds < one.seconds / 2
     assert other.kernels[0].work.plain == one.kernels[0].work.plain == 2 * 1024**3
     assert "limited by" in str(other)
-
-
-def test_a_report_is_drawn_where_matplotlib_is() -> None:
-    pytest.importorskip("matplotlib")
-    told = gelu(1 << 26).report()
-    ax = told.plot()
-    (point,) = [line for line in ax.lines if line.get_marker() == "o"]
-    assert "bound by memory" in point.get_label()
-    (x,), (y,) = point.get_data()
-    assert x == pytest.approx(told.operations / told.compulsory, rel=0.05)
-    assert y <= told.gpu.copy_bandwidth * x * 1.001
-    assert told.plot(ax) is ax
-
-
-def test_without_matplotlib_it_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(lp.TargetError, match=r"the picture is left out.*pip install .matplotlib>="):
-        gelu(1 << 20).report().plot()
 
 
 def test_blocks_that_have_a_processor_alone_each_wait_for_their_first_tile() -> None:

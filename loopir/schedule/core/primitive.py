@@ -114,6 +114,12 @@ def _remember(func: Func, call: str | None, made: Func) -> None:
                 del _MADE[next(iter(_MADE))]
 
 
+def forget_made() -> None:
+    """Forget what steps have made: for tests that took some without their checks."""
+    with _MADE_LOCK:
+        _MADE.clear()
+
+
 def _decided(f: Callable[..., Func], bound: inspect.BoundArguments) -> Func:
     """What `f` makes of its arguments; where the solver cannot tell whether that is right, it is refused."""
     try:

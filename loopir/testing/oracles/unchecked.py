@@ -23,6 +23,7 @@ from loopir.analysis.dependence.depend import lockstep, loop_carried
 from loopir.analysis.dependence.reordering import violated_dependence
 from loopir.analysis.regions.bounds import find_out_of_bounds
 from loopir.ir.layout.layouts import is_injective
+from loopir.schedule.core.primitive import forget_made
 
 QUESTIONS: dict[Callable[..., Any], Any] = {
     violated_dependence: None,
@@ -57,6 +58,7 @@ def unchecked() -> Iterator[None]:
     finally:
         for owner, name, old in kept:
             setattr(owner, name, old)
+        forget_made()
 
 
 @cache
