@@ -296,6 +296,11 @@ class Methods:
         """Split `loop` into an outer loop over tiles and an inner one of `factor` iterations; `names` are theirs."""
         raise NotImplementedError
 
+    def split_dim(self, buffer: str, dim: int, factor: int) -> Self:
+        """Make dimension `dim` of the intermediate `buffer` two: one of its parts of `factor` elements, and one of
+        these."""
+        raise NotImplementedError
+
     def split_sum(self, stage: str) -> Self:
         """Fold the two parts of each term of the sum `stage` one after the other: the second by a stage of its own."""
         raise NotImplementedError

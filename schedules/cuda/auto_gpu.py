@@ -116,7 +116,10 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
     """What `gpu` does, in order; of the rows of a phase, the first that gives something has the stage."""
     return (
         Phase([Recipe("rows of intermediates for steps", in_steps, own_intermediates, checked=False)]),
-        Phase([Recipe("inline what is read once", _always, lambda s, _: inlined(s), checked=False)], whole=True),
+        Phase(
+            [Recipe("inline what is read once", _always, lambda s, _: over_folds(inlined(s)), checked=False)],
+            whole=True,
+        ),
         Phase([Recipe("folds over pairs", pair_fold, pair_folds)]),
         Phase([Recipe("copy one of two equal operands", _has_reduction, _separated, checked=False)]),
         Phase(

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import loopir as lp
 
 from ..common.fusion import epilogue
-from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reader, reads_of, result_of
+from ..common.nest_queries import (
+    extent,
+    free_loops,
+    fused,
+    if_legal,
+    iterations,
+    one_nest,
+    reader,
+    reads_of,
+    result_of,
+)
 from ..common.operands import own_part
 from ..common.products import Product, Side, filled, followed, product, require_product
 from ..common.transpose import find_transposed_read, transpose, worth_turning
@@ -29,23 +40,26 @@ from .tile_choice import COPY_VECTOR, part_counts
 
 @lp.composite
 def as_matmul(
-    s: lp.Schedule, stage: str, out: str, *, across: bool = False, last: str | None = None
-) -> lp.Schedule:  # fmt: skip
+    s: lp.Schedule, stage: str, out: str, *, across: bool = False, last: str | None = None, together: bool = False
+) -> lp.Schedule:
     """`stage` and `out`, which reads its sums one by one, as matrices: a row, a column and a folded loop, in batches.
 
     Loops of one operand that follow one another become one, and so do those that are folded. What the stage makes of
     each operand is a stage of its own, a matrix over these loops, to be computed where its tiles are needed. Its rows
     run along the folded loop where the operand's elements do, unless they are to go `across` it. Of the folded loops
-    `last` is the innermost one, or that along which an operand runs.
+    `last` is the innermost one, or that along which an operand runs. With `together`, all loops of the left operand
+    are rows of one matrix, in the order of its elements, however they stand: phases of a transposed convolution that
+    read the same elements are rows, and no batches.
     """
+    buffer = result_of(s, stage)
+    s = _groups_apart(s, stage, buffer, require_product(s, stage))
+    s = _rows_together(s, stage, out) if together else s
     p = require_product(s, stage)
     runs = _runs(p)
-    buffer = result_of(s, stage)
-    groups = len(p.free) - len(s.buffer(buffer).shape)  # loops more than dimensions: one that was cut
-    for first, run in reversed(runs):
-        if len(run) > 1:
-            cut = groups and any(x not in (*p.left.loops, *p.right.loops) for x in p.free[:first])
-            s = s.fuse_dims(buffer, first - groups if cut else first, len(run))
+    row = max(n for n, (_, run) in enumerate(runs) if run[0] in p.left.loops)
+    column = next(n for n, (_, run) in enumerate(runs) if p.column in run)
+    order = (*(n for n in range(len(runs)) if n not in (row, column)), row, column)
+    s = _matrix_dims(s, stage, buffer, [run for _, run in runs], order)
     s = s.reorder(*p.free, *_innermost(p, last))
     nests: list[tuple[str, ...]] = []
     for loops in (s.loops(out)[-len(p.free) :], p.free):
@@ -55,22 +69,65 @@ def as_matmul(
             made.append(loop)
         nests.append(tuple(made))
     s, k = fused(s, s.reduced(stage))
-    row = max(n for n, (_, run) in enumerate(runs) if run[0] in p.left.loops)
-    column = next(n for n, (_, run) in enumerate(runs) if p.column in run)
-    order = (*(n for n in range(len(runs)) if n not in (row, column)), row, column)
     for own, inner in zip(nests, ((), (k,)), strict=True):
         s = s.reorder(*(own[n] for n in order), *inner)
-    return _matrices(s, stage, p, [nests[1][n] for n in order], k, across)
+    return _matrices(s, stage, p, [nests[1][n] for n in order], k, across, together)
+
+
+def _rows_together(s: lp.Schedule, stage: str, out: str) -> lp.Schedule:
+    """`s` with the loops of the left operand next to each other where the last one of them stands, in `stage`, in what
+    it writes and in `out`; ScheduleError if they are. An operand that is elements of an array is read from there."""
+    p = require_product(s, stage)
+    if sum(run[0] in p.left.loops and run[0] not in p.right.loops for _, run in _runs(p)) < 2:
+        raise lp.ScheduleError(f"the loops of one operand of {stage} stand next to each other")
+    maker = next((x for x in filled(s, [stage]) if result_of(s, x) == p.left.buffer), None)
+    s = s if maker is None else if_legal(s, "compute_inline", maker)
+    p = require_product(s, stage)
+    read = next(t for t in reads_of(s, stage) if t.buffer == p.left.buffer)
+    far = {x: getattr(read.strides.get(x), "value", None) or 0 for x in p.left.loops}
+    rows = sorted((x for x in p.free if x in p.left.loops and x not in p.right.loops), key=lambda x: -far[x])
+    others = [x for x in p.free if x not in rows]
+    place = len([x for x in p.free[: max(map(p.free.index, rows))] if x in others])
+    order = (*others[:place], *rows, *others[place:])
+    own = s.loops(out)[-len(p.free) :]
+    s = s.reorder_dims(result_of(s, stage), *map(p.free.index, order)).reorder(*order, *p.reduced)
+    return s.reorder(*(own[p.free.index(x)] for x in order))
+
+
+def _matrix_dims(
+    s: lp.Schedule, stage: str, buffer: str, runs: Sequence[tuple[str, ...]], order: Sequence[int]
+) -> lp.Schedule:
+    """`s` with a dimension of `buffer`, which `stage` writes, for each of `runs`, in this order; none for a loop of one
+    iteration."""
+    (written,) = (t for t in s.accesses(stage) if t.write)
+    counted = [[n for n, d in enumerate(written.subscripts) if d.variables & {*run}] for run in runs]
+    for dims in reversed(counted):
+        s = s.fuse_dims(buffer, dims[0], len(dims)) if len(dims) > 1 else s
+    there = [n for n, dims in enumerate(counted) if dims]
+    moved = [there.index(n) for n in order if n in there]
+    return s if moved == sorted(moved) else s.reorder_dims(buffer, *moved)
+
+
+def _groups_apart(s: lp.Schedule, stage: str, buffer: str, p: Product) -> lp.Schedule:
+    """`s` with a dimension of `buffer` for each loop of `stage` that was cut into groups and what is in one, so that
+    what a tile has beyond a group is no other one's."""
+    (written,) = (t for t in s.accesses(stage) if t.write)
+    for n, at in reversed([*enumerate(written.subscripts)]):
+        inner = [x for x in p.free if x in at.variables][1:]
+        size = prod(extent(s, x) or 0 for x in inner)
+        s = s.split_dim(buffer, n, size) if inner else s
+    return s
 
 
 def _matrices(
-    s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str, across: bool
-) -> lp.Schedule:  # fmt: skip
+    s: lp.Schedule, stage: str, p: Product, loops: Sequence[str], k: str, across: bool, together: bool
+) -> lp.Schedule:
     """What `stage` makes of its operands, over the `loops` of a batch, a row and a column, and the folded `k`."""
     *batch, row, column = loops
     for side, x in ((p.left, row), (p.right, column)):
         touch = next(t for t in s.accesses(stage) if t.buffer == side.buffer)
-        matrix = (k, x) if across or (side is p.right and side.along not in p.reduced) else (x, k)
+        runs = side is p.right or (together and side.along is not None)
+        matrix = (k, x) if across or (runs and side.along not in p.reduced) else (x, k)
         s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix)
     return s
 
@@ -108,6 +165,13 @@ SPLIT_TILE = (32, 64)
 """The tile of a product whose folded loop is cut in parts."""
 LOST = 1.2
 """How many times as many elements as with the tile that loses fewest a tile may fill up."""
+GATHERED_TILES: tuple[dict[str, Any], ...] = (
+    {"block": (64, 64), "warps": (2, 4), "depth": 64},
+    {"block": (32, 32), "warps": (2, 2), "depth": 64},
+    {"together": True},
+    {"block": (64, 64), "warps": (2, 2), "depth": 64, "together": True},
+)
+"""Options of products whose elements are copied one by one: threads for few elements each."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
 """Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
 
@@ -122,6 +186,7 @@ def conv_mma(
     depth: int | None = None,
     stages: int | None = None,
     stored: tuple[str, ...] = (),
+    together: bool = False,
 ) -> lp.Schedule:
     """The product `stage` of 16-bit floats over several loops, such as a convolution, on tensor cores.
 
@@ -131,10 +196,8 @@ def conv_mma(
     """
     s, stage, out = followed(s, stage)
     p = product(s, stage)
-    wide = p is not None and all(
-        (extent(s, t.along or "") or COPY_VECTOR) % COPY_VECTOR == 0 for t in (p.left, p.right)
-    )
-    s = as_matmul(s, stage, out)
+    wide = p is not None and _is_wide(s, p)
+    s = as_matmul(s, stage, out, together=together)
     sources = s.last.stages
     row, column, _ = s.loops(stage)[-3:]
     chosen = _tile(extent(s, row), extent(s, column), wide)
@@ -142,6 +205,11 @@ def conv_mma(
         s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
         stages=stages or chosen[3], within=_made_in_tiles_of(s, sources, stored), staged=True,
     )  # fmt: skip
+
+
+def _is_wide(s: lp.Schedule, p: Product) -> bool:
+    """Whether the operands of `p` lie in whole vectors."""
+    return all((extent(s, t.along or "") or COPY_VECTOR) % COPY_VECTOR == 0 for t in (p.left, p.right))
 
 
 def _made_in_tiles_of(s: lp.Schedule, sources: Sequence[str], stored: Sequence[str] = ()) -> tuple[str, ...]:
@@ -230,10 +298,17 @@ def _stored_along(s: lp.Schedule, stage: str, side: Side, channel: str) -> tuple
 
 def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The product `stage` by `conv_mma`, or, where there are fewer tiles than processors, by `conv_split`, whichever is
-    predicted to be faster."""
+    predicted to be faster.
+
+    Where elements are copied one by one, as they do not lie in whole vectors, it is tried with more warps for a tile,
+    too, and with all loops of an operand as rows.
+    """
     one = partial(_with_reader, stage=stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
     if (counts := _counts_of_parts(s, stage, SPLIT_TILE, 2)) is not None:
+        cut, made, _ = followed(s, stage)
+        if not _is_wide(cut, require_product(cut, made)):
+            recipes += [partial(one, how=conv_mma, options=dict(x)) for x in GATHERED_TILES]
         recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
         recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
     return _cheapest_of(s, stage, recipes)
@@ -242,12 +317,16 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
 def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int, busy: int = 1) -> list[int] | None:
     """Into how many parts the folded loop of `stage` may be cut, for about so many `blocks` of a processor: none where
     tiles are more than half of those that keep all processors `busy`; None where its sizes are not known."""
+    s, stage, _ = followed(s, stage)
     p, processors = product(s, stage), lp.machine().processors
-    sizes = [None] if p is None else [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced)]
+    if p is None:
+        return None
+    groups = [x for x in p.free if x not in (*p.left.loops, *p.right.loops)]
+    sizes = [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced, groups)]
     if None in sizes:
         return None
-    rows, columns, depth = (n or 0 for n in sizes)
-    tiles = -(-rows // tile[0]) * -(-columns // tile[1])
+    rows, columns, depth, batch = (n or 0 for n in sizes)
+    tiles = -(-rows // tile[0]) * -(-columns // tile[1]) * batch
     return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= busy * processors else []
 
 

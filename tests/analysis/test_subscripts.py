@@ -29,6 +29,10 @@ def f(n: "size", A: "float32[4096]", B: "out float32[64, 8]"):
         ("i % 4", Digit("i", 1, 4), [Digit("i", 1, 4)]),
         ("i // 2 % 3", Digit("i", 2, 3), [Digit("i", 2, 3)]),
         ("i // 4 + i % 4 * 8", None, [Digit("i", 4), Digit("i", 1, 4)]),
+        ("i - i // 4 * 4", Digit("i", 1, 4), [Digit("i", 1, 4)]),
+        ("i // 2 - i // 6 * 3", Digit("i", 2, 3), [Digit("i", 2, 3)]),
+        ("i - i // 4 * 2", None, [Digit("i"), Digit("i", 4)]),
+        ("i - j // 4 * 4 + 60", None, [Digit("i"), Digit("j", 4)]),
         ("(i + j) // 4", None, [Digit("i"), Digit("j")]),
     ],
 )
@@ -52,3 +56,12 @@ def test_sums_of_multiples() -> None:
 def test_a_digit_has_the_weight_and_base_of_its_index(weight: int, base: int) -> None:
     ix = Mod(FloorDiv(Var("i"), Int(weight)), Int(base))
     assert Subscript(ix).digit == ("i", weight, base)
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_a_remainder_may_be_spelled_as_a_difference(weight: int, base: int) -> None:
+    low, high = (FloorDiv(Var("i"), Int(n)) for n in (weight, weight * base))
+    ix = low - high * base
+    found = Subscript(ix).digit
+    assert found is None or found == ("i", weight, base)
+    assert found is not None or weight == base == 1 or base == 1

@@ -7,10 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from convolutions import CONVS, Conv
+from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
+from loopir.ir.grammar import Kernel
+from loopir.ir.verify.verify import evaluate
+from schedules.common.view_loops import over_folds
 from schedules.cuda.conv import conv_channels_last, conv_of_floats, conv_on_tensor_cores, conv_split
 
 SMALL = [c for c in CONVS if c.layout == "NHWC" or c.name.endswith(("padding", "stride 2", "2 groups", "odd"))]
@@ -26,7 +30,7 @@ def test_they_mean_what_they_say(conv: Conv) -> None:
 @pytest.mark.parametrize("conv", [c for c in CONVS if c.dtype != "float32"], ids=lambda c: c.name)
 def test_large_ones_are_done_by_tensor_cores(conv: Conv) -> None:
     large = replace(conv, n=128, h=4 * conv.h, c=4 * conv.c, k=4 * conv.k)
-    assert "mma_m16n8k16" in str(schedules.gpu(large.schedule()))
+    assert "mma_m16n8k16" in lp.text(schedules.gpu(large.schedule()).func)
 
 
 def test_warpgroups_take_windows_in_vectors_and_weights_in_boxes() -> None:
@@ -130,3 +134,63 @@ def test_channels_across_rows_are_stored_along_them_first(parts: int) -> None:
     given = conv.arrays()
     (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
     assert conv.right(found, given)
+
+
+def by_threads(s: lp.Schedule, made: lp.Schedule, seed: int) -> None:
+    """What `made` computes of small integers, interpreted with its threads, is what `s` says."""
+    rng = np.random.default_rng(seed)
+    given = [
+        rng.integers(-4, 5, [evaluate(d, {}) for d in a.buffer.shape]).astype(a.buffer.dtype.numpy)
+        for a in s.func.args
+        if a.access != "out"
+    ]
+    (want,) = interpret(s.func, given).values()
+    (found,) = interpret(lp.lower(made, "cuda")[0], given, seed=seed).values()
+    np.testing.assert_array_equal(found, want)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.sampled_from([3, 5, 9, 20]), st.sampled_from([2, 3]), st.integers(3, 12), st.sampled_from([1, 2]))
+def test_groups_of_any_size_are_tiles_of_their_own(filters: int, groups: int, columns: int, stride: int) -> None:
+    """What a tile has beyond the filters of a group belongs to no other group."""
+    x = lp.placeholder((2, groups * 6, columns), "bfloat16", name="x")
+    w, b = (
+        lp.placeholder(n, "bfloat16", name=v) for v, n in (("w", (filters * groups, 6, 3)), ("b", (filters * groups,)))
+    )
+    s = lp.Schedule(lp.conv1d(x, w, b, stride=stride, padding=1, groups=groups))
+    made = schedules.conv_mma(schedules.inlined(s), "conv", block=(32, 32), warps=(2, 2), depth=64, stages=1)
+    assert "mma_m16n8k16" in lp.text(made.func)
+    by_threads(s, made, filters)
+
+
+TRANSPOSED = [(2, 2, 0), (4, 2, 1), (3, 2, 1)]
+WINDOWS = [*((w, False) for w in TRANSPOSED), (TRANSPOSED[0], True)]
+"""With phases that read the same elements as rows, too."""
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.sampled_from(WINDOWS), st.integers(16, 20), st.integers(3, 6), st.integers(1, 2))
+def test_phases_of_a_transposed_convolution_are_stored_where_they_belong(
+    how: tuple[tuple[int, int, int], bool], channels: int, size: int, images: int
+) -> None:
+    """In one kernel, where phases have as many elements each: no array of them is left that another one interleaves."""
+    (r, stride, padding), together = how
+    x = lp.placeholder((images, channels, size, size), "bfloat16", name="x")
+    w = lp.placeholder((channels, 8, r, r), "bfloat16", name="w")
+    s = lp.Schedule(lp.conv_transpose2d(x, w, stride=stride, padding=padding))
+    ready = over_folds(schedules.inlined(s))
+    made = schedules.conv_mma(ready, "conv", block=(32, 32), warps=(2, 2), depth=32, together=together)
+    lowered = lp.lower(made, "cuda")[0]
+    assert r % 2 or sum(isinstance(k, Kernel) for k in lowered.body) == 1
+    by_threads(s, made, channels)
+
+
+@pytest.mark.parametrize("window", TRANSPOSED[:2])
+def test_a_transposed_convolution_is_one_kernel(window: tuple[int, int, int]) -> None:
+    r, stride, padding = window
+    x, w = (lp.placeholder(n, "bfloat16", name=v) for v, n in (("x", (4, 48, 24, 24)), ("w", (48, 40, r, r))))
+    made = schedules.gpu(lp.Schedule(lp.conv_transpose2d(x, w, stride=stride, padding=padding)), arch="sm_90a")
+    assert len(made.report("sm_90a").kernels) == 1
+    pytest.importorskip("cuda.bindings")
+    for resources in lp.compile_source(made, arch="sm_90a").resources.values():
+        assert resources.spill_stores == resources.spill_loads == resources.stack == 0

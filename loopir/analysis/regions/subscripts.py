@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from loopir.arith.poly import constant_part
-from loopir.ir.grammar import Buffer, FloorDiv, Index, Int, Mod, Node, Var
+from loopir.arith.poly import constant_part, expand_index
+from loopir.ir.grammar import Add, Buffer, FloorDiv, Index, Int, Mod, Node, Var
 from loopir.ir.instr.match_nest import linear_coefficients
 from loopir.ir.printer import text
 from loopir.ir.traverse.rebuild import children, nodes
@@ -77,13 +77,27 @@ class Subscript(str):
 
 
 def digit(ix: Index) -> Digit | None:
-    """The digit of one variable that `ix` is; None if it is none."""
+    """The digit of one variable that `ix` is, a remainder that is spelled `i - i // 4 * 4`, too; None if it is none."""
+    if isinstance(ix, Add):
+        return _spelled_remainder(ix)
     base = weight = None
     if isinstance(ix, Mod) and isinstance(ix.b, Int):
         ix, base = ix.a, ix.b.value
     if isinstance(ix, FloorDiv) and isinstance(ix.b, Int):
         ix, weight = ix.a, ix.b.value
     return Digit(ix.name, weight or 1, base) if isinstance(ix, Var) else None
+
+
+def _spelled_remainder(ix: Add) -> Digit | None:
+    """The digit that `ix` is as a quotient less a multiple of the next higher one."""
+    terms = expand_index(ix)
+    if sorted(terms.values())[1:] != [1] or any(len(m) != 1 for m in terms):
+        return None
+    (below,), (above,) = sorted(terms, key=lambda m: -terms[m])
+    base, low, high = -terms[above,], digit(below), digit(above)
+    if low is None or high is None or (low.loop, low.base, high.base) != (high.loop, None, None) or base < 1:
+        return None
+    return Digit(low.loop, low.weight, base) if high.weight == low.weight * base else None
 
 
 def digits(n: Node) -> Iterator[Digit]:

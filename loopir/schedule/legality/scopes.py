@@ -6,10 +6,10 @@ Accesses are not looked at here: lowering proves that no thread needs what anoth
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, Loop, Scope, Stmt
+from loopir.ir.grammar import BLOCK_AXES, SCOPES, THREAD_AXES, Alloc, Buffer, Func, InstrRegion, Loop, Scope, Stmt
 from loopir.ir.layout.layouts import is_injective
 from loopir.ir.ops import MEMORIES
-from loopir.ir.traverse.walk import alloc_of, bodies, is_filled_by_role, loops, path_to
+from loopir.ir.traverse.walk import accessed_buffers, alloc_of, bodies, is_filled_by_role, loops, path_to, statements
 from loopir.schedule.core.find import close_names, find_buffer, join_names
 
 
@@ -33,6 +33,15 @@ def find_alloc(func: Func, buffer: str) -> Alloc:
             suggestion=f"a copy of it: cache_read or cache_write of {buffer}",
         )
     return found
+
+
+def require_no_operand(alloc: Alloc) -> None:
+    """Refuse to change the dimensions of what an instruction has as an operand."""
+    name = alloc.buffer.name
+    for s in statements(alloc.body):
+        if isinstance(s, InstrRegion) and name in accessed_buffers(s):
+            reason = f"{s.fn.name} has {name} as an operand, with dimensions in its own order"
+            raise ScheduleError(reason, suggestion="the step before tensorize")
 
 
 def require_places(func: Func, loop: Loop) -> None:

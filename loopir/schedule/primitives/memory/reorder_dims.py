@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Func, Index, InstrRegion
-from loopir.ir.traverse.walk import accessed_buffers, replace, replace_stmt, statements
+from loopir.ir.grammar import Func, Index
+from loopir.ir.traverse.walk import replace, replace_stmt
 from loopir.schedule.core.find import join_names
-from loopir.schedule.legality.scopes import find_alloc
+from loopir.schedule.legality.scopes import find_alloc, require_no_operand
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.shrink_alloc import rebase_accesses
 
@@ -48,10 +48,7 @@ def reorder_dims(func: Func, buffer: str, *order: int) -> Func:
     if b.layout is not None:
         reason = f"{b.name} has a layout that tells its dimensions apart"
         raise ScheduleError(reason, suggestion="reorder them before set_layout")
-    for s in statements(alloc.body):
-        if isinstance(s, InstrRegion) and b.name in accessed_buffers(s):
-            reason = f"{s.fn.name} has {b.name} as an operand, with dimensions in its own order"
-            raise ScheduleError(reason, suggestion="reorder them before tensorize")
+    require_no_operand(alloc)
 
     def moved(at: tuple[Index, ...]) -> tuple[Index, ...]:
         return tuple(at[d] for d in order)
