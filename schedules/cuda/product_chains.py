@@ -224,10 +224,12 @@ def _in_turns_if_faster(s: lp.Schedule, c: Chain) -> lp.Schedule:
     """`s` in turns, if the instructions of its threads are predicted to take more than `HIDDEN` of the time of its
     products, which tensor cores are to be kept from waiting for: it is no gain where these are busy in any case."""
     made = legal(s, _in_turns, c)
-    if made is None or not is_lowered(s):
+    if made is None or not is_lowered(made):
         return s
-    parts = lp.predict(s, "cuda").parts
-    return made if parts["instructions"] > HIDDEN * parts["tensor cores"] and is_lowered(made) else s
+    parts = lp.predict(
+        made, "cuda"
+    ).parts  # as of `s`, but for taking turns, and mostly this is what is lowered after it
+    return made if parts["instructions"] > HIDDEN * parts["tensor cores"] else s
 
 
 def _rows(s: lp.Schedule, c: Chain) -> int:
