@@ -18,6 +18,7 @@ import loopir as lp
 
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, reads_of
+from .column_blocks import SECTOR_BYTES
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
     LONGEST,
@@ -296,7 +297,24 @@ def _in_two(s: lp.Schedule, n: _Nest, threads: int, size: int, side: int) -> lp.
         s = _columns(s, first, threads, side, whole)
     else:
         s = _rows(s, first, threads, (length, f"{part} * {size}"))
-    return reduction(s, n.stage, threads=threads, chunk=0)
+    return reduction(s, n.stage, threads=threads, chunk=0, side=_side_of_parts(s, n, threads, side))
+
+
+def _side_of_parts(s: lp.Schedule, n: _Nest, threads: int, side: int) -> int | None:
+    """Vectors of columns side by side in a block that folds parts: fewer, as long as its threads have rows for several
+    turns, which they wait for one after the other, not every processor has a block, and vectors are whole sectors."""
+    if not n.column:
+        return None
+    s, n = _with_few_loops(s, n.stage)
+    width, rows = _width(s, n), iterations(s, n.over)
+    bytes_of_vector, flight = width * _read_bytes(s, n.stage), ROWS_IN_FLIGHT[width == 1]
+    side = min(threads, WARP // 2 if width > 1 else 2 * WARP)
+    while rows is not None and 2 * (threads // side) * flight <= rows and side * bytes_of_vector > SECTOR_BYTES:
+        blocks = _blocks(s, n, side * width)
+        if blocks is None or blocks >= lp.machine().processors:
+            break
+        side //= 2
+    return side
 
 
 def _in_turns(s: lp.Schedule, stage: str, loop: str, width: int, threads: int) -> lp.Schedule:

@@ -213,6 +213,17 @@ def test_long_rows_are_finished_by_many_processors(shape: tuple[int, int]) -> No
     assert s.report().seconds <= 5 * moved / lp.machine("sm_90a").copy_bandwidth
 
 
+@pytest.mark.parametrize("columns", [16, 64])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_parts_of_few_columns_are_folded_in_few_turns(columns: int, dtype: str) -> None:
+    """Threads wait once for each turn, and blocks of fewer columns have fewer turns."""
+    x = lp.placeholder((65536, columns), dtype, name="x")
+    made = schedules.auto(lp.Schedule(x.astype("float32").sum(axis=0)), "cuda", arch="sm_90a")
+    first, last = made.report(arch="sm_90a").kernels
+    assert last.work.blocks * 8 >= columns  # of vectors of two sectors each, at most
+    assert first.work.blocks >= 2 * lp.machine("sm_90a").processors
+
+
 def test_a_fold_that_never_runs_is_scheduled() -> None:
     """Its results are no fold in registers: with a copy of them, the guard is seen to be false."""
     s = lp.Schedule(
