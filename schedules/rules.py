@@ -27,7 +27,7 @@ from .common.transpose import find_transposed_read, transpose, worth_turning
 from .common.view_loops import with_views_split
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import cheapest
-from .cuda.column_blocks import along_columns
+from .cuda.column_blocks import along_columns, along_few_columns, few_column_blocks
 from .cuda.elementwise import elementwise
 from .cuda.product_chains import product_chain
 from .cuda.recipe_table import lowered
@@ -241,6 +241,17 @@ def _crowded(view: View) -> View | None:
 def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows, one launch whose blocks take rows."""
     return row_blocks(s)
+
+
+def _along_few_columns(view: View) -> View | None:
+    folds = len(view.traits) > 1 and view.folds and not view.products
+    return view if folds and along_few_columns(view.schedule) else None
+
+
+@rule(matches=_along_few_columns, name="few columns")
+def _few_columns(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Stages along the same columns, one launch, where that is a block for some of the processors alone."""
+    return few_column_blocks(s)
 
 
 def _same_lengths(view: View) -> tuple[str, ...] | None:

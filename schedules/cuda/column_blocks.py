@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import loopir as lp
 
 from ..common.nest_queries import argument_names, extent, fused, if_legal
+from .cheapest import cheapest
 from .row_threads import VECTOR_BYTES
 
 SECTOR_BYTES = 32
@@ -27,6 +29,8 @@ THREAD_ELEMENTS = 64
 """Elements of an input that a thread keeps, at most: as many registers, or half as many of 16 bits."""
 SINGLE_ROW_THREADS = 128
 """Threads of a block, each of which has all rows of its columns, where that are few."""
+FEW_SIDES, FEW_BLOCK_THREADS = (2, 1), (256, 512, 1024)
+"""The same where processors are left over: few vectors side by side, so that there are more blocks."""
 ELEMENT_FACTOR = 4
 """How many times as many lie side by side where they are single elements."""
 
@@ -70,6 +74,31 @@ def column_blocks(s: lp.Schedule, *, side: int | None = None, threads: int | Non
         s = s.set_scope(buffer, "shared")
     s, grid = fused(s, s.loops(last)[: s.loops(last).index(block) + 1])
     return s.bind(grid, "blockIdx.x")
+
+
+def few_column_blocks(s: lp.Schedule) -> lp.Schedule:
+    """`column_blocks` of `s` where there are too few columns for every processor to have some, by the shape of a block
+    that is predicted to be fastest; ScheduleError where lowering takes none."""
+    ways = [partial(column_blocks, side=side, threads=threads) for side, threads in _shapes_of_few(s)]
+    made = cheapest(s, ways)
+    if made is None:
+        raise lp.ScheduleError("the stages do not work along the same columns, or lowering refuses blocks of these")
+    return made
+
+
+def along_few_columns(s: lp.Schedule) -> bool:
+    """Whether `few_column_blocks` has a shape of blocks for `s`, and `along_columns` has none."""
+    return not along_columns(s) and bool(_shapes_of_few(s))
+
+
+def _shapes_of_few(s: lp.Schedule) -> list[tuple[int, int]]:
+    """For few vectors side by side, but for single elements, the fewest threads that leave few enough to each."""
+    found: list[tuple[int, int]] = []
+    for side in FEW_SIDES:
+        plans = ((n, _column_plan(s, side, n)) for n in FEW_BLOCK_THREADS)
+        threads = next((n for n, x in plans if x is not None and x.side * x.width > 1), None)
+        found += [] if threads is None else [(side, threads)]
+    return found
 
 
 @dataclass(frozen=True)

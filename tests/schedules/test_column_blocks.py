@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.cuda.column_blocks import along_columns, column_blocks
+from schedules.cuda.column_blocks import along_columns, along_few_columns, column_blocks, few_column_blocks
 
 
 def softmax(*shape: int, dtype: str = "float32") -> lp.Schedule:
@@ -38,6 +38,32 @@ def test_columns_are_what_they_were(rows: int, columns: int, side: int, threads:
 def test_columns_of_a_batch_are_what_they_were(batch: int, rows: int, columns: int) -> None:
     s = softmax(batch, rows, columns)
     assert_equivalent(s.func, column_blocks(s, side=2, threads=8).func)
+
+
+def normed(rows: int, columns: int, dtype: str) -> lp.Schedule:
+    x = lp.placeholder((rows, columns), dtype, name="x")
+    wide = x if dtype == "float32" else x.astype("float32")
+    mean = wide.sum(axis=0) / float(rows)
+    squares = ((wide - mean) * (wide - mean)).sum(axis=0)
+    return lp.Schedule([((wide - mean) * lp.rsqrt(squares + 1e-5)).astype(dtype), mean])
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(2, 40), st.integers(1, 40), st.sampled_from(["float32", "bfloat16"]))
+def test_few_columns_are_what_they_were(rows: int, columns: int, dtype: str) -> None:
+    s = normed(rows, columns, dtype)
+    if along_few_columns(s):
+        assert_equivalent(s.func, few_column_blocks(s).func)
+
+
+@pytest.mark.parametrize(("rows", "columns", "dtype"), [(1024, 64, "float32"), (1024, 256, "bfloat16")])
+def test_few_columns_are_one_kernel(rows: int, columns: int, dtype: str) -> None:
+    """Few blocks that read once take less than several launches."""
+    s = normed(rows, columns, dtype)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert not along_columns(s)
+    assert along_few_columns(s)
+    assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
 
 
 @cuda_on_cpu.needs_compiler
