@@ -1,7 +1,7 @@
 """Asynchronous copies: waited for in time, as late as that is known to do, and each fault of waiting is found."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import loopir as lp
+from loopir.analysis.dependence import fusion_shift
 from loopir.analysis.dependence.access import Statement
-from loopir.errors import InterpretError
+from loopir.analysis.dependence.depend import Pair
+from loopir.errors import InterpretError, Undecided
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncCommit, AsyncWait, Barrier, Func, Loop, Stmt
 from loopir.ir.traverse.walk import rewrite, statements
@@ -187,15 +189,17 @@ def test_guards_that_are_too_much_for_the_solver_keep_no_group_waiting(
     stages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the guards, iterations that touch the same are as far apart; both branches of a test are done by none."""
-    exact, conflict = insert_copy_waits.distances, insert_copy_waits.has_conflict
+    exact, conflict = fusion_shift.largest, insert_copy_waits.has_conflict
 
-    def gives_up(func: Func, s: Statement, t: Statement, *rest: Any, **more: Any) -> Iterator[int | None]:
-        return iter([None]) if s.conds or t.conds else exact(func, s, t, *rest, **more)
+    def gives_up(pair: Pair, *rest: Any) -> list[int | None]:
+        if pair.s.conds or pair.t.conds:
+            raise Undecided
+        return exact(pair, *rest)
 
     def may(func: Func, s: Statement, t: Statement, orders: Any) -> bool:
         return bool(s.conds or t.conds) or conflict(func, s, t, orders)
 
-    monkeypatch.setattr(insert_copy_waits, "distances", gives_up)
+    monkeypatch.setattr(fusion_shift, "largest", gives_up)
     monkeypatch.setattr(insert_copy_waits, "has_conflict", may)
     s = lp.Schedule(lp.parse(GUARDED)).tensorize("v", "cp_async_f32").pipeline("ko", stages=stages)
     func = lp.lower(s, "cuda")[0]

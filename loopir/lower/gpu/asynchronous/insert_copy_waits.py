@@ -16,8 +16,7 @@ from typing import TypeGuard
 
 from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.depend import Order, conflicts
-from loopir.analysis.dependence.fusion_shift import distances, has_conflict
-from loopir.analysis.presburger.infeasible import Linear
+from loopir.analysis.dependence.fusion_shift import distances, has_conflict, loops_around_branches, unguarded
 from loopir.ir.grammar import (
     Alloc,
     AsyncCommit,
@@ -212,47 +211,18 @@ def _newer(
     begun = root.extent.value - 1 if own and isinstance(root, Loop) and isinstance(root.extent, Int) else 0
     begun = -1 if root is loop else begun
     over = None if fewer is None else begun - fewer
-    found = list(distances(func, s, t, ahead, [*same, *later], over=over))
-    if None in found:
-        found = _unguarded_distances(func, s, t, ahead, [*same, *later], over)
-    yield from (None if distance is None else begun - distance for distance in found)
-
-
-def _unguarded_distances(
-    func: Func, s: Statement, t: Statement, ahead: Linear, order: Order, over: int | None
-) -> list[int | None]:
-    """As `distances`, or more, where guards are too much for the solver: of all iterations, whatever the guards say,
-    except that in two branches of one test not all loops around it are the same."""
-    apart = _loops_around_branches(s, t)
-    ways = [({f"t.{v}": n, f"s.{v}": -n, "": -1}, False) for v in apart or () for n in (1, -1)]
-    orders: list[Order] = [order] if apart is None else [[*order, way] for way in ways]
-    return [d for o in orders for d in distances(func, _unguarded(s), _unguarded(t), ahead, o, over=over)]
-
-
-def _unguarded(s: Statement) -> Statement:
-    """`s` as if no guard were around it."""
-    return replace(s, place=replace(s.place, around=tuple(x for x in s.place.around if not isinstance(x, If))))
-
-
-def _loops_around_branches(s: Statement, t: Statement) -> list[str] | None:
-    """The loops around a test of which `s` and `t` are in different branches; None if they are in none such."""
-    for n, test in enumerate(s.place.around):
-        if not isinstance(test, If) or not any(test is x for x in t.place.around):
-            continue
-        if (s.place.path[n + 1] < len(test.then)) != (t.place.path[n + 1] < len(test.then)):
-            loops = [x.var for x in s.place.around[:n] if isinstance(x, Loop)]
-            return loops if {*loops} <= {*s.dims} & {*t.dims} else None
-    return None
+    for distance in distances(func, s, t, ahead, [*same, *later], over=over):
+        yield None if distance is None else begun - distance
 
 
 def _follows_elsewhere(func: Func, s: Statement, t: Statement, same: Order) -> bool:
     """Whether an instance of `t`, which is not in the loop, touches the same as an earlier one of `s`; of all instances
-    without guards, as in `_unguarded_distances`, where it may as far as is seen."""
+    without guards, as in `distances`, where it may as far as is seen."""
     both = s is not t
     if not _touches_later(func, s, t, same, at_once=both):
         return False
-    both = both and _loops_around_branches(s, t) is None
-    return _touches_later(func, _unguarded(s), _unguarded(t), same, at_once=both)
+    both = both and loops_around_branches(s, t) is None
+    return _touches_later(func, unguarded(s), unguarded(t), same, at_once=both)
 
 
 def _touches_later(func: Func, s: Statement, t: Statement, same: Order, *, at_once: bool) -> bool:
