@@ -197,7 +197,8 @@ def _seconds(
     running = min(w.blocks, resident * gpu.processors)
     reads = sum(m.read_taken for m in w.of("global"))
     loads = sum(read / max(1.0, running * w.threads * ahead) for read, ahead in w.loads.values())
-    copies = w.copied / max(1.0, running * w.shared_bytes)
+    turns = -(-w.blocks // (gpu.processors * resident))
+    copies = max(w.copied / max(1.0, running * w.shared_bytes), turns * w.copy_waits)
     issued = w.issued + OVERHEAD * w.accesses
     shared = sum(m.taken for m in w.of("shared"))
     rate = gpu.processors * gpu.clock * busy
@@ -205,7 +206,6 @@ def _seconds(
     instructions = tail * issued / (rate * gpu.lanes * min(1.0, resident * warps / SCHEDULERS))
     asked, ahead = (gpu.latency * max(1.0, x) if reads else 0.0 for x in (loads, copies))
     banks = tail * shared / (rate * 128)
-    turns = -(-w.blocks // (gpu.processors * resident))
     block = _block_cycles(w, issued / gpu.lanes / max(1, w.blocks), shared / 128 / max(1, w.blocks), gpu)
     return {
         "memory": gpu.memory_seconds(*memory),
@@ -231,6 +231,8 @@ def _block_cycles(w: KernelWork, issue: float, banks: float, gpu: Machine) -> fl
     warps = -(-w.threads // 32)
     beside = min(1.0, SCHEDULERS / warps)
     chain = max(w.chains.values(), default=0.0) * gpu.product_latency + w.rounds * gpu.round_latency
+    if w.rounds > 1.0:  # a warpgroup's products are waited for at barriers
+        chain += gpu.clock * gpu.processors * _tensor_seconds(w, gpu, "warpgroup") / max(1, w.blocks)
     loads = w.shared_loads / max(1, w.blocks * w.threads)
     alone = beside * (issue * SCHEDULERS / min(warps, SCHEDULERS) + banks) + loads * gpu.shared_load_latency
     return max(issue * SCHEDULERS / min(warps, SCHEDULERS), banks, alone, chain)
@@ -242,10 +244,11 @@ def _atomic_seconds(w: KernelWork, sizes: Mapping[str, int], gpu: Machine) -> fl
     return max(each, default=0.0) / gpu.clock
 
 
-def _tensor_seconds(w: KernelWork, gpu: Machine) -> float:
-    """What tensor cores take for their operations, by the type of what they multiply."""
-    rates = {key: getattr(gpu.tensor_rate(key[1]), key[0]) for key in w.tensor}
-    return sum(n / rates[key] if rates[key] else float("inf") for key, n in w.tensor.items())
+def _tensor_seconds(w: KernelWork, gpu: Machine, level: str = "warp") -> float:
+    """What tensor cores take for their operations, by the type of what they multiply; of those of a warpgroup alone if
+    that is the `level`."""
+    rates = {key: getattr(gpu.tensor_rate(key[1]), key[0]) for key in w.tensor if key[0] in ("warpgroup", level)}
+    return sum(w.tensor[key] / rate if rate else float("inf") for key, rate in rates.items())
 
 
 def _memory(w: KernelWork, resident: int, sizes: Mapping[str, int], own: Set[str], gpu: Machine) -> tuple[float, float]:

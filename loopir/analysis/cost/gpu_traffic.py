@@ -28,6 +28,7 @@ from loopir.ir.grammar import (
     THREAD_AXES,
     Alloc,
     And,
+    AsyncWait,
     Barrier,
     Body,
     Buffer,
@@ -109,6 +110,9 @@ class KernelWork:
     threads load there, and how many of them a thread asks for before it has to wait."""
     copied: float = 0.0
     """Bytes that asynchronous copies read, for which a block asks as far ahead as its shared memory has room."""
+    copy_waits: float = 0.0
+    """How often a block waits for what it asks memory for, one copy after the other: of n + 1 waits that each leave n
+    groups of copies under way it waits once."""
     chains: dict[str, float] = field(default_factory=dict[str, float])
     """By the buffer of the sums: the products on tensor cores that a warp makes one after the other."""
     shared_loads: float = 0.0
@@ -248,6 +252,8 @@ class _Counter:
                         self.work.moved[b.name].atomic += met.lanes
             case InstrCall():
                 self.issue(s, met)
+            case AsyncWait(pending, "copies") if met.around:
+                self.work.copy_waits += prod(n for _, n in met.around) / (pending + 1)
             case Barrier():
                 self.barriers += 1
             case _:
