@@ -7,6 +7,7 @@ tensors by index arithmetic: they exist as tiles alone, where a product's tiles 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -32,7 +33,7 @@ from .cheapest import cheapest
 from .elementwise import by_element, elementwise
 from .matmul_mma import matmul_mma
 from .matmul_simt import matmul_simt
-from .matmul_split_k import matmul_simt_split, matmul_split
+from .matmul_split_k import MOST_PARTS, matmul_simt_split, matmul_split
 from .matmul_wgmma import matmul_wgmma
 from .recipe_table import lowered
 from .tile_choice import COPY_VECTOR, part_counts
@@ -173,7 +174,11 @@ GATHERED_TILES: tuple[dict[str, Any], ...] = (
 )
 """Options of products whose elements are copied one by one: threads for few elements each."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
-"""Of warpgroups: elements in 128 bytes, which are a step; steps of a tile, and tiles, that are enough; stages."""
+"""Of warpgroups: elements in 128 bytes, a step; steps of a tile, and tiles, that are enough; the fewest stages."""
+ROWS, WIDTHS, MOST_STAGES = 128, (128, 64), 6
+"""Rows and columns of a tile of warpgroups, and the most stages that are worth their shared memory."""
+GATHERED, BARRIERS = 25, 1024
+"""Instructions that find a vector of a window and test its borders, and bytes of a block for its barriers."""
 
 
 @lp.composite
@@ -351,21 +356,33 @@ def _with_reader(
 
 @lp.composite
 def conv_wgmma(
-    s: lp.Schedule, stage: str, *, block: tuple[int, int] | None = None, stages: int | None = None
+    s: lp.Schedule,
+    stage: str,
+    *,
+    block: tuple[int, int] | None = None,
+    parts: int | None = None,
+    stages: int | None = None,
+    stored: tuple[str, ...] = (),
 ) -> lp.Schedule:
-    """As `conv_mma`, on warpgroups: what comes in boxes, weights above all, is copied so, and windows in vectors.
+    """As `conv_mma`, on warpgroups: what comes in boxes, weights above all, is copied so, and windows in vectors; with
+    the folded loop in `parts`, whose sums are added up by another launch, where there are few tiles.
 
-    Unless a `block` is told, it is refused where there are too few tiles for a GPU or steps for a tile, or where the
+    Unless a `block` is told, it is refused where parts of tiles are too few for a GPU or steps for a part, or where the
     folded loop does not run along the left operand in whole pieces of 128 bytes.
     """
     s, stage, out = followed(s, stage)
     p = product(s, stage)
-    block = block or (None if p is None else _warpgroups(s, p))
     if block is None:
-        raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
+        chosen = None if p is None else _warpgroups(s, p)
+        if chosen is None:
+            raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
+        block, parts, stages = chosen.block, parts or chosen.parts, stages or chosen.stages
     s = as_matmul(s, stage, out)
-    within = _made_in_tiles_of(s, s.last.stages)
-    return matmul_wgmma(s, stage, block=block, stages=stages or AHEAD, group=1, roles=False, within=within)
+    within = _made_in_tiles_of(s, s.last.stages, stored)
+    options: dict[str, Any] = {"block": block, "stages": stages or AHEAD, "group": 1, "roles": False, "within": within}
+    if parts is None or parts == 1:
+        return matmul_wgmma(s, stage, **options)
+    return matmul_split(s, stage, parts=parts, **options)
 
 
 @lp.composite
@@ -438,14 +455,55 @@ def _simt_tile(
     return SIMT_TILES[-1]
 
 
-def _warpgroups(s: lp.Schedule, p: Product) -> tuple[int, int] | None:
-    """A tile for warpgroups; None where warps are the faster ones, or were not measured against."""
+@dataclass(frozen=True)
+class _Warpgroups:
+    """Tiles for warpgroups: their size, parts of the folded loop, steps under way, and the seconds that is to take."""
+
+    block: tuple[int, int]
+    parts: int
+    stages: int
+    seconds: float
+
+
+def _warpgroups(s: lp.Schedule, p: Product) -> _Warpgroups | None:
+    """The tiles for warpgroups that take the fewest seconds; None where warps are the faster ones, or were not measured
+    against."""
     rows, columns, depth = (iterations(s, x, 0) or 0 for x in (p.left.loops, p.right.loops, p.reduced))
-    width = next((n for n in (128, 64) if columns % n == 0), None)
     plain = len(p.free) == len({*p.left.loops, *p.right.loops}) and p.left.along in p.reduced
-    if width is None or not plain or (extent(s, p.left.along or "") or 0) % PIECE or depth < STEPS * PIECE:
+    if not plain or (extent(s, p.left.along or "") or 0) % PIECE:
         return None
-    return (128, width) if -(-rows // 128) * (columns // width) >= ENOUGH else None
+    steps = depth // PIECE
+    widths = [n for n in WIDTHS if columns % n == 0]
+    counts = [n for n in range(1, MOST_PARTS + 1) if steps % n == 0 and steps // n >= STEPS]
+    found = [_in_warpgroups(rows, columns, steps, w, n) for w in widths for n in counts]
+    return min((x for x in found if x is not None), key=lambda x: x.seconds, default=None)
+
+
+def _in_warpgroups(rows: int, columns: int, steps: int, width: int, parts: int) -> _Warpgroups | None:
+    """Tiles of so many columns in so many parts; None where they are too few.
+
+    A processor gets the pieces of all its blocks from the L2 cache. In a step a block finds the elements of a window,
+    multiplies, and meets at a barrier, one after another.
+    """
+    gpu, high = lp.machine(), ROWS
+    blocks = -(-rows // high) * (columns // width) * parts
+    if blocks < ENOUGH:
+        return None
+    piece, results = (high + width) * PIECE * 2, high * (width + COPY_VECTOR) * (2 if parts == 1 else 4) + BARRIERS
+    most = gpu.shared_per_processor // (AHEAD * piece + results + gpu.shared_reserved)
+    resident = min(-(-blocks // gpu.processors), most)
+    room = min(gpu.shared_per_block, gpu.shared_per_processor // resident - gpu.shared_reserved)
+    stages = min(MOST_STAGES, steps // parts, (room - results) // piece)
+    if stages < AHEAD:
+        return None
+    cache = -(-blocks // gpu.processors) * (steps // parts) * piece / gpu.tiles.cache
+    found = high * PIECE / COPY_VECTOR * GATHERED / gpu.lanes
+    step = gpu.round_latency + high * width * PIECE / gpu.tiles.wgmma + found
+    turns = -(-blocks // (gpu.processors * resident))
+    seconds = max(cache, turns * (steps // parts) * step) / gpu.clock
+    if parts > 1:
+        seconds += gpu.launch + (2 * parts + 1) * rows * columns * 4 / gpu.l2_bandwidth
+    return _Warpgroups((high, width), parts, stages, seconds)
 
 
 def _tile(rows: int | None, columns: int | None, wide: bool) -> tuple[tuple[int, int], tuple[int, int], int, int]:

@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.interp.interpret import interpret
-from loopir.ir.grammar import Kernel
+from loopir.ir.grammar import AsyncWait, Kernel
+from loopir.ir.traverse.walk import statements
 from loopir.ir.verify.verify import evaluate
 from schedules.common.view_loops import over_folds
 from schedules.cuda.conv import conv_channels_last, conv_of_floats, conv_on_tensor_cores, conv_split
@@ -69,6 +70,35 @@ def test_float32_fills_a_gpu_where_it_has_the_work() -> None:
     pytest.importorskip("cuda.bindings")
     for resources in lp.compile_source(made, arch="sm_90a").resources.values():
         assert resources.spill_stores == resources.spill_loads == 0
+
+
+def test_products_of_ragged_rows_are_waited_for_an_iteration_later() -> None:
+    """Guards of rows and borders together are too much for the solver; without them the answer is the same."""
+    conv = Conv("padding", n=16, c=256, h=14, k=256, r=3, padding=1)
+    s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(128, 64), stages=3)
+    waits = [x for x in statements(lp.lower(s, "cuda")[0].body) if isinstance(x, AsyncWait)]
+    assert [x.pending for x in waits if x.group == "products"] == [1, 0]
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_warpgroups_take_parts_of_the_folded_loop(stages: int) -> None:
+    """Exact, without races and with all waits, where rows are no whole tiles."""
+    conv = Conv("padding", n=1, c=64, h=9, k=64, r=2, padding=1)
+    s = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(64, 64), parts=2, stages=stages)
+    given = conv.arrays()
+    (found,) = interpret(lp.lower(s, "cuda")[0], tuple(given)).values()
+    assert conv.right(found, given)
+
+
+@pytest.mark.parametrize(("images", "size", "channels"), [(16, 14, 256), (16, 7, 512), (32, 7, 512)])
+def test_a_few_rows_of_many_terms_fill_a_gpu_with_warpgroups(images: int, size: int, channels: int) -> None:
+    conv = Conv("padding", n=images, c=channels, h=size, k=channels, r=3, padding=1)
+    s = schedules.auto(conv.schedule(), "cuda", arch="sm_90a")
+    assert "wgmma_m64n128" in lp.text(s.func)
+    (product, _) = s.report().kernels
+    assert product.work.blocks >= 92
+    whole = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(128, 128))
+    assert lp.predict(s, "cuda").seconds < 0.85 * lp.predict(whole, "cuda").seconds
 
 
 @pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])
