@@ -243,13 +243,8 @@ class _Counter:
                 live = self.live.get(s.label, 1.0)
                 self.values((value, *at), met if live == 1.0 else replace(met, times=met.times * live))
                 self.access(b, [at], met, write=True)
-            case Reduce(_, buffers, at, monoid, values):
-                fused = [v for c, v in zip(monoid.combine, values, strict=False) if _is(c, "+") and _is(v, "*")]
-                self.values((*values, *at), met, monoid.combine, fused)
-                for b in buffers:
-                    self.access(b, [at], met, write=True)
-                    if s.atomic and b.scope == "global":
-                        self.work.moved[b.name].atomic += met.lanes
+            case Reduce():
+                self.fold(s, met)
             case InstrCall():
                 self.issue(s, met)
             case AsyncWait(pending, "copies") if met.around:
@@ -258,6 +253,16 @@ class _Counter:
                 self.barriers += 1
             case _:
                 pass
+
+    def fold(self, s: Reduce, met: _WarpSample) -> None:
+        """A fold into an element of each of its buffers."""
+        combine = s.monoid.combine
+        fused = [v for c, v in zip(combine, s.values, strict=False) if _is(c, "+") and _is(v, "*")]
+        self.values((*s.values, *s.at), met, combine, fused)
+        for b in s.buffers:
+            self.access(b, [s.at], met, write=True)
+            if s.atomic and b.scope == "global":
+                self.work.moved[b.name].atomic += met.lanes
 
     def inside(self, loop: Loop, met: _WarpSample) -> _WarpSample:
         """What is met in the body of `loop`."""
