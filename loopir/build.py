@@ -439,9 +439,9 @@ def _located_host(func: Func, lowered: Func, source: str) -> Callable[..., None]
     sites = fault_sites(in_text_order(func))
     faults = lowered.args[len(func.args)].buffer
     named = replace(func, params=(*func.params, Arg(faults, "inout")))
-    told = [(s.told, s.loops) for s in sites]
+    described = [(s.description, s.loops) for s in sites]
     values = {n for n, s in enumerate(sites, 1) if s.of is None}
-    return Located(_host(named, lowered, source), func.name, told, values, evaluate(faults.shape[0], {}))
+    return Located(_host(named, lowered, source), func.name, described, values, evaluate(faults.shape[0], {}))
 
 
 class _Interpreter:

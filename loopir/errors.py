@@ -139,10 +139,10 @@ def literal(number: int) -> str:
     return str(number) if number.bit_length() <= 4096 else hex(number)
 
 
-def positive(divisor: int, told: str) -> int:
+def positive(divisor: int, source: str) -> int:
     """`divisor`; ValueError if it cannot be divided by, as the sizes of a call may bring it about."""
     if divisor < 1:
-        raise ValueError(f"the program divides by {told}, which is {divisor}; a divisor is at least 1")
+        raise ValueError(f"the program divides by {source}, which is {divisor}; a divisor is at least 1")
     return divisor
 
 

@@ -87,7 +87,7 @@ class MBarrierState:
     turns: int = 0
     known: Clock = None
     published: Clock = None
-    told: list[tuple[Clock, Clock]] = field(default_factory=list["tuple[Clock, Clock]"])
+    phases: list[tuple[Clock, Clock]] = field(default_factory=list["tuple[Clock, Clock]"])
     """By turn, what is known and what is published at its end."""
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class MBarrierState:
         self.turns += 1
         self.known = self.known.copy()
         self.known[self.number] = self.turns
-        self.told.append((self.known, self.published))
+        self.phases.append((self.known, self.published))
         self.pending = self.arrivals
 
 
@@ -236,7 +236,7 @@ class CurrentThread:
         a.turns[s.number] = a.turns.get(s.number, 0) + 1
 
     def awaited(self, m: CheckedMemory, n: int, turn: int) -> Callable[[], bool]:
-        """A test of whether this thread may pass barrier `n` of `m`. As on the machine, that is told from one bit: it
+        """A test of whether this thread may pass barrier `n` of `m`. As on the machine, that is known by one bit: it
         passes if the last turn that is over is odd, or even, like the one it waits for; a Fault if it is another one.
         """
         s, a = self.slot(m, n), self.agent
@@ -249,7 +249,7 @@ class CurrentThread:
             if s.turns != want:
                 raise Fault(f"passes {m.name}[{n}] after {s.turns} turns of it, and waits for the end of turn {want}")
             if want:
-                known, published = s.told[want - 1]
+                known, published = s.phases[want - 1]
                 a.known, a.published = np.maximum(a.known, known), np.maximum(a.published, published)
             return True
 

@@ -170,7 +170,11 @@ class _Run:
             found = b, shape, *layout_of(b, self.sizes, shape), _zero(self.domain.name, b.dtype)
             self.shapes[id(b)] = found
         _, shape, place, size, zero = found
-        made = partial(WatchedMemory, told=self.written) if self.watch and self.watch.wants(b.name) else CheckedMemory
+        made = (
+            partial(WatchedMemory, report_write=self.written)
+            if self.watch and self.watch.wants(b.name)
+            else CheckedMemory
+        )
         private = self.who.active and b.scope not in ("global", "shared")
         logs = UNLOGGED if private else {}
         m = made(b.name, shape, [None] * size, self.who, place, scope=b.scope, zero=zero, private=private, **logs)

@@ -43,9 +43,9 @@ class Watch:
 class WatchedMemory(CheckedMemory):
     """A buffer whose writes are reported, with the element and the value."""
 
-    told: Callable[[str, tuple[int, ...], Any], None] | None = None
+    report_write: Callable[[str, tuple[int, ...], Any], None] | None = None
 
     def store(self, at: tuple[int, ...], value: Any, atomic: str = "", kind: str = "") -> None:
         CheckedMemory.store(self, at, value, atomic, kind)
-        if self.told is not None:
-            self.told(self.name, at, value)
+        if self.report_write is not None:
+            self.report_write(self.name, at, value)

@@ -79,13 +79,13 @@ class Located:
                 raise outside
             return
         number, index, size, *iteration = map(int, words)
-        told, loops = self.sites[number - 1]
+        what, loops = self.sites[number - 1]
         at = ", ".join(f"{v}={x}" for v, x in zip(loops, iteration, strict=False))
         where = f" (at {at})" if at else ""
         if number in self.values:
-            raise NanError(f"{self.program}: {told}{where}, before any other statement that does")
+            raise NanError(f"{self.program}: {what}{where}, before any other statement that does")
         raise BoundsError(
-            f"{self.program}: {told}{where}, {_out_of_bounds(index, size)}. Nothing was touched there, but the results "
+            f"{self.program}: {what}{where}, {_out_of_bounds(index, size)}. Nothing was touched there, but the results "
             f"are not complete"
         ) from None
 

@@ -2,7 +2,7 @@
 
     python -m loopir.testing.odd_arrays --calls 100000 --seed 0
 
-Calls are made in processes of their own, so that one that ends its process is counted, told, and followed by the next.
+Calls are made in processes of their own, so that one that ends its process is counted and reported, and the next made.
 Call number n of a seed is the same in every run on a machine with the same libraries: torch and JAX are tried where
 they are installed. Right means: what NumPy makes of the same elements. Wrong means other values, something taken that
 holds none, or an exception that says nothing of the argument.
@@ -185,8 +185,8 @@ def _on_gpu(r: random.Random, a: Array) -> Odd:
     whole = {"shape": a.shape, "typestr": "<f4", "data": (a.ctypes.data, False), "version": 3}
     lie = r.choice([{}, {"data": (0, False)}, {"shape": (-1,)}, {"shape": 7}, {"typestr": "?9"}, {"data": None},
                     {"strides": (4, 4, 4)}, {"data": ("x", 1)}])  # fmt: skip
-    told = r.choice([{**whole, **lie}, None, {}, 7, {"shape": a.shape}])
-    return SimpleNamespace(__cuda_array_interface__=told, kept=a), None
+    interface = r.choice([{**whole, **lie}, None, {}, 7, {"shape": a.shape}])
+    return SimpleNamespace(__cuda_array_interface__=interface, kept=a), None
 
 
 def _other_type(r: random.Random, a: Array) -> Odd:
@@ -299,7 +299,7 @@ class Outcome:
     """What became of a call: "right", "refused" or "wrong", and what was wrong."""
 
     kind: str
-    told: str = ""
+    message: str = ""
 
 
 def elements(r: random.Random, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -388,27 +388,27 @@ class Counts:
     """How many calls ended how."""
 
     ended: Counter[str] = field(default_factory=Counter[str])
-    told: list[str] = field(default_factory=list[str])
+    messages: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         total = sum(self.ended.values())
         listed = ", ".join(f"{self.ended[k]} {k}" for k in ("right", "refused", "wrong", "crashed"))
-        return "\n".join([f"{total} calls: {listed}", *self.told])
+        return "\n".join([f"{total} calls: {listed}", *self.messages])
 
 
 def make_calls(seed: int, first: int, last: int, place: Path) -> None:
     """Make the calls from `first` to before `last`; `place` has the number of the one that is being made."""
     warnings.simplefilter("ignore")
     counts = Counts()
-    with place.open("r+b", buffering=0) as told:
+    with place.open("r+b", buffering=0) as report:
         for n in range(first, last):
-            told.seek(0)
-            told.write(f"{n:12}{json.dumps(counts.ended):200}".encode())
+            report.seek(0)
+            report.write(f"{n:12}{json.dumps(counts.ended):200}".encode())
             outcome = call(seed, n)
             counts.ended[outcome.kind] += 1
             if outcome.kind == "wrong":
-                counts.told.append(f"call {n} of seed {seed} is wrong: {outcome.told[:300]}")
-    print(json.dumps([counts.ended, counts.told]))
+                counts.messages.append(f"call {n} of seed {seed} is wrong: {outcome.message[:300]}")
+    print(json.dumps([counts.ended, counts.messages]))
 
 
 def made(calls: int, seed: int, *, plain: bool = False) -> Counts:
@@ -423,7 +423,7 @@ def made(calls: int, seed: int, *, plain: bool = False) -> Counts:
             command += ["--seed", str(seed), *(["--plain"] if plain else [])]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode == 0:
-                ended, told = json.loads(run.stdout.splitlines()[-1])
+                ended, messages = json.loads(run.stdout.splitlines()[-1])
                 n = last
             else:
                 at = place.read_bytes()
@@ -431,10 +431,10 @@ def made(calls: int, seed: int, *, plain: bool = False) -> Counts:
                     raise RuntimeError(run.stderr)
                 n, ended = int(at[:12]) + 1, json.loads(at[12:])
                 how = run.stderr.strip().splitlines()[-1:] or [""]
-                told = [f"call {n - 1} of seed {seed} ended its process with {run.returncode}: {how[0][:300]}"]
+                messages = [f"call {n - 1} of seed {seed} ended its process with {run.returncode}: {how[0][:300]}"]
                 counts.ended["crashed"] += 1
             counts.ended.update(ended)
-            counts.told += told
+            counts.messages += messages
     return counts
 
 

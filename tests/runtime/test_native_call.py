@@ -388,7 +388,7 @@ def test_a_first_launch_that_fails_is_tried_again_and_a_later_one_raises(machine
 
 
 class FakeMap:
-    def told(self, sizes: tuple[int, ...]) -> Any:
+    def descriptor(self, sizes: tuple[int, ...]) -> Any:
         return SimpleNamespace(
             dtype=9, sizes=sizes[:2], strides=sizes[2:-1], box=(64, 8), interleave=0, swizzle=3, promotion=3, fill=0
         )

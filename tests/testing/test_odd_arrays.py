@@ -39,5 +39,5 @@ def test_what_holds_nothing_has_a_shape_all_the_same(kind: Any, shape: tuple[int
 def test_what_is_wrong_is_told() -> None:
     counts = Counts()
     counts.ended.update(right=2, crashed=1)
-    counts.told.append("call 7 of seed 1 ended its process with -11")
+    counts.messages.append("call 7 of seed 1 ended its process with -11")
     assert str(counts) == "3 calls: 2 right, 0 refused, 0 wrong, 1 crashed\ncall 7 of seed 1 ended its process with -11"

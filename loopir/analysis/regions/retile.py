@@ -77,7 +77,7 @@ class Retiling:
     over: dict[str, tuple[str, ...]]
     decides: bool = False
     """Whether guards that speak of the loops are decided: there are fewer iterations now, for which they may be."""
-    told: Mapping[Cond, tuple[bool, bool]] = field(default_factory=dict[Cond, tuple[bool, bool]])
+    decided: Mapping[Cond, tuple[bool, bool]] = field(default_factory=dict[Cond, tuple[bool, bool]])
     """How conditions turn out, as they stood, if they are decided, and whether that is sure."""
     parts: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """New loops that begin where the old ones did (True), or end there: what is least, or greatest, there still is."""
@@ -161,7 +161,7 @@ class Retiling:
         return conj(*done)
 
     def _decided(self, c: Cond, ask: Ask) -> Cond:
-        only, sure = self.told.get(c, (None, False)) if self.told else (None, False)
+        only, sure = self.decided.get(c, (None, False)) if self.decided else (None, False)
         if sure:
             return TRUE if only else FALSE
         if isinstance(c, Cmp):

@@ -19,12 +19,12 @@ def shared_layout(kernel: Kernel) -> tuple[dict[str, int], int]:
     bound = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind in BLOCK_AXES]
     together = any(s.kind == "cluster" for s in bound)  # these write to one another's memory
     blocks = set[str]() if together else {s.var for s in bound}
-    told = matrices(kernel)
+    in_pieces = matrices(kernel)
 
     def placed(body: Body, end: int) -> int:
         for s in body:
             if isinstance(s, Alloc) and s.buffer.scope == "shared":
-                end += -end % (MATRIX_ALIGNMENT if s.buffer.name in told else ALIGNMENT)
+                end += -end % (MATRIX_ALIGNMENT if s.buffer.name in in_pieces else ALIGNMENT)
                 offsets[s.buffer.name] = end
                 end += bytes_of(s.buffer)
             if isinstance(s, If) and (asked := free_vars(s.cond)) and asked <= blocks:
@@ -41,8 +41,8 @@ def matrices(kernel: Kernel) -> set[str]:
     """The buffers used by matrix descriptors or TMA boxes; their swizzles need an alignment of 1,024 bytes."""
     issued = [s for s in statements(kernel.body) if isinstance(s, InstrCall)]
     pairs = [(s, a, x) for s in issued for a, x in zip(s.fn.meaning.args, s.operands, strict=True)]
-    told = ((s, x, a.buffer.name) for s, a, x in pairs)
-    return {x.buffer.name for s, x, n in told if n in dict(s.words) or (s.fn.boxed and n == s.fn.boxed[1])}
+    operands = ((s, x, a.buffer.name) for s, a, x in pairs)
+    return {x.buffer.name for s, x, n in operands if n in dict(s.words) or (s.fn.boxed and n == s.fn.boxed[1])}
 
 
 def elements_of(b: Buffer) -> int:

@@ -53,7 +53,7 @@ FIRST_LOOP = 3
 class FaultSite:
     """A place where something may go wrong: what it is, in words, and the loops around it, outermost first."""
 
-    told: str
+    description: str
     loops: tuple[str, ...]
     stmt: Stmt
     wrong: Cond
@@ -86,8 +86,8 @@ def record_faults(func: Func, target: Target) -> Func:
     after: dict[int, list[Stmt]] = {}
     for number, site in enumerate(sites, 1):
         side = after if site.of is None else before
-        told = site.report(number, words, taken)
-        side.setdefault(id(site.stmt), []).append(If(site.wrong, (If(none_yet, told),)))
+        reported = site.report(number, words, taken)
+        side.setdefault(id(site.stmt), []).append(If(site.wrong, (If(none_yet, reported),)))
 
     def visit(s: Stmt) -> Stmt | Body:
         return (*before.get(id(s), ()), map_stmts(s, visit), *after.get(id(s), ()))

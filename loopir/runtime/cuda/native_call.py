@@ -210,11 +210,11 @@ class Calls:
         room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
         kept = -(-ctypes.addressof(room) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self.kept.append(room)
-        told = map_.told(a.sizes)
-        sizes, strides = self._at(told.sizes), self._at(told.strides)
-        box, steps = self._at(_halves(told.box)), self._at(_halves([1] * len(told.box)))
-        rest = (int(x) for x in (told.interleave, told.swizzle, told.promotion, told.fill))
-        return [*_word(a.slot, places), 0, kept, int(told.dtype), len(told.box), sizes, strides, box, steps, *rest]
+        made = map_.descriptor(a.sizes)
+        sizes, strides = self._at(made.sizes), self._at(made.strides)
+        box, steps = self._at(_halves(made.box)), self._at(_halves([1] * len(made.box)))
+        rest = (int(x) for x in (made.interleave, made.swizzle, made.promotion, made.fill))
+        return [*_word(a.slot, places), 0, kept, int(made.dtype), len(made.box), sizes, strides, box, steps, *rest]
 
 
 MAP_WORDS = 14

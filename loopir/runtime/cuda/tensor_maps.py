@@ -33,7 +33,7 @@ class MapDescriptor:
 
 
 class TensorMap:
-    """The tensor maps of one parameter, by the array that each tells of; they are kept while they are in use."""
+    """The tensor maps of one parameter, by the array that each is of; they are kept while they are in use."""
 
     def __init__(self, gpu: Device, dtype: str, box: tuple[int, ...], span: int) -> None:
         self.gpu, self.cu, self.dtype, self.box, self.span = gpu, gpu.cu, dtype, box, span
@@ -41,7 +41,7 @@ class TensorMap:
         self.none = (ctypes.c_ulonglong * 16)()
 
     def at(self, pointer: int, sizes: tuple[int, ...]) -> int:
-        """The address of the map, made when it is first asked for. Of an empty array it tells nothing."""
+        """The address of the map, made when it is first asked for. An empty array has none."""
         found = self.kept.get((pointer, sizes))
         if found is None:
             if len(self.kept) >= MOST_MAPS:
@@ -51,7 +51,7 @@ class TensorMap:
             found = self.kept[pointer, sizes] = (where, made)
         return found[0]
 
-    def told(self, sizes: tuple[int, ...]) -> MapDescriptor:
+    def descriptor(self, sizes: tuple[int, ...]) -> MapDescriptor:
         """The driver's arguments for an array of these sizes, and strides."""
         cu, rank = self.cu, len(self.box)
         kind, bytes_ = MAP_TYPES[self.dtype]
@@ -65,12 +65,12 @@ class TensorMap:
         )  # fmt: skip
 
     def encoded(self, pointer: int, sizes: tuple[int, ...]) -> Any:
-        cu, told = self.cu, self.told(sizes)
+        cu, made = self.cu, self.descriptor(sizes)
         return self.gpu.check(
             cu.cuTensorMapEncodeTiled(
-                told.dtype, len(self.box), pointer, [cu.cuuint64_t(x) for x in told.sizes],
-                [cu.cuuint64_t(x) for x in told.strides], [cu.cuuint32_t(x) for x in told.box],
-                [cu.cuuint32_t(1)] * len(self.box), told.interleave, told.swizzle, told.promotion, told.fill,
+                made.dtype, len(self.box), pointer, [cu.cuuint64_t(x) for x in made.sizes],
+                [cu.cuuint64_t(x) for x in made.strides], [cu.cuuint32_t(x) for x in made.box],
+                [cu.cuuint32_t(1)] * len(self.box), made.interleave, made.swizzle, made.promotion, made.fill,
             ),
             f"make a tensor map of an array at {pointer:#x} of sizes and strides {sizes}",
         )  # fmt: skip

@@ -57,8 +57,8 @@ class _Start:
     inner: frozenset[str]
     """All of them, also in the loop."""
 
-    def told(self, moved: frozenset[str]) -> bool:
-        """Whether elements tell the iterations that their first values speak of, or where those of `moved` are."""
+    def has_known_iterations(self, moved: frozenset[str]) -> bool:
+        """Whether the element gives the iterations that the first values speak of, or where those of `moved` are."""
         known = {v for x in self.reduce.at if (v := _only(x, self.inner)) is not None}
         asked = frozenset[str]().union(*map(free_vars, self.init))
         return asked & self.inner <= known or moved & self.inner <= known
@@ -72,7 +72,9 @@ def require_starts_in_parts(func: Func, loop: Loop) -> None:
     starts = _outside(func, loop)
     often = [s for s in starts if loop.var not in s.reduce.over]
     if often or len(starts) > 1:
-        _require_free(loop, starts, [s for s in often if s.between and not s.told(frozenset((loop.var,)))])
+        _require_free(
+            loop, starts, [s for s in often if s.between and not s.has_known_iterations(frozenset((loop.var,)))]
+        )
 
 
 def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
@@ -82,7 +84,9 @@ def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
     """
     asked = free_vars(cond)
     starts = [s for s in _outside(func, loop) if not asked.isdisjoint(s.between.union(s.reduce.over))]
-    _require_free(loop, starts, [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.told(asked)])
+    _require_free(
+        loop, starts, [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.has_known_iterations(asked)]
+    )
 
 
 def rebuild_starting(node: N, visit: Callable[[Node], Node]) -> N:

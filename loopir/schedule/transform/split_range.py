@@ -47,22 +47,22 @@ def loop_part(
     *,
     goes_on: bool,
     copy: UsedNames | None = None,
-    told: DecidedConds | None = None,
+    decided: DecidedConds | None = None,
     begins: bool | None = None,
 ) -> Loop:
     """The `extent` iterations of `loop` from `start` on, as a loop over `var`, where `known` holds.
 
     What speaks of the loop is simplified; what does not is left as it is. `goes_on`: an earlier part has started the
-    reductions over the loop. With `copy`, what is inside gets new names. What is `told` of conditions is so in all;
+    reductions over the loop. With `copy`, what is inside gets new names. What is `decided` of conditions is so in all;
     who knows that much has asked, too, which side of an extreme the start is. `begins`: whether the part begins where
     the loop does; if not, it ends there; None for neither.
     """
     inner = (continued(loop) if goes_on else loop).body
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner, was=loop.var)
-    position = _shift(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), told is None)
+    position = _shift(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), decided is None)
     parts = {} if begins is None else {var: begins}
-    moved = Retiling({loop.var: position}, {loop.var: (var,)}, size != Int(0), told or {}, parts)
+    moved = Retiling({loop.var: position}, {loop.var: (var,)}, size != Int(0), decided or {}, parts)
     body = moved.body(inner, inside)
     if free_vars(start):
         body = drop_unused_over(body)

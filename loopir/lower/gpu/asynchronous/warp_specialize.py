@@ -109,17 +109,17 @@ def _specialize_kernel(taken: set[str], kernel: Kernel) -> Kernel:
     groups = z.extent.value if z is not None and isinstance(z.extent, Int) else 1
     numbers = {x.var for k, x in axes.items() if k in BLOCK_AXES} if "cluster" not in axes else set[str]()
 
-    def apart(inner: Body) -> Body:
+    def specialize(inner: Body) -> Body:
         """Each way that a block's number decides by itself: of several merged grids, one test stands in another."""
         match inner:
             case (If(cond, then, orelse), *end) if free_vars(cond) <= numbers and all(
                 isinstance(s, AsyncWait) for s in end
             ):
-                return (If(cond, apart((*then, *end)), apart((*orelse, *end))),)
+                return (If(cond, specialize((*then, *end)), specialize((*orelse, *end))),)
             case _:
-                return _RolePlan(taken, kernel, axes, inner, group, groups).apart()
+                return _RolePlan(taken, kernel, axes, inner, group, groups).specialized()
 
-    body = apart(_launch_body(kernel.body))
+    body = specialize(_launch_body(kernel.body))
     launch = [(x.var, x.extent, k) for k, x in axes.items() if x is not z]
     launch.append((group, Int(groups + 1), "threadIdx.z"))
     for var, extent, kind in sorted(launch, key=lambda x: AXES.index(x[2]), reverse=True):
@@ -257,7 +257,7 @@ class _RolePlan:
             )
         return own, others
 
-    def apart(self) -> Body:
+    def specialized(self) -> Body:
         others = Cmp("<", Var(self.group), Int(self.groups))
         shared = [s.buffer for s in statements(self.body) if isinstance(s, Alloc) and s.buffer.scope == "shared"]
         if not self.turns:

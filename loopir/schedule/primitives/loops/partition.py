@@ -165,17 +165,19 @@ def _pieces(func: Func, loop: Loop, settled: Interior, low: Index, high: Index) 
     out: Body = ()
     if settled.before and settled.lows:
         first, name = facts.less(low, n), taken.name(f"{loop.var}_first")
-        told = settled.told(early=True)
-        out = (loop_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, told=told, begins=True),)
+        decided = settled.decided_conds(early=True)
+        out = (
+            loop_part(loop, Int(0), first, name, facts.place, goes_on=False, copy=taken, decided=decided, begins=True),
+        )
     inside = replace(loop, body=map_body(tuple(settled.decided(s) for s in loop.body), _opened))
-    middle = loop_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out), told={})
+    middle = loop_part(inside, low, high - low, loop.var, facts.place, goes_on=bool(out), decided={})
     out = (*out, middle)  # none, where they cross
     if settled.after and settled.highs:
         crosses = not all(facts.at_least(a - b, 0) for a in (n, *settled.highs) for b in (Int(0), *settled.lows))
         end = facts.greater(high, low, one=False, other=bool(settled.lows)) if crosses else high
         name = taken.name(f"{loop.var}_last")
-        told = settled.told(early=False)
-        last = loop_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, told=told, begins=False)
+        decided = settled.decided_conds(early=False)
+        last = loop_part(loop, end, n - end, name, facts.place, goes_on=True, copy=taken, decided=decided, begins=False)
         out = (*out, last)
     return out
 
@@ -221,7 +223,7 @@ class Interior:
             settled.visit(s, ())
         return settled
 
-    def told(self, *, early: bool) -> dict[Cond, tuple[bool, bool]]:
+    def decided_conds(self, *, early: bool) -> dict[Cond, tuple[bool, bool]]:
         """How conditions turn out in all of the iterations before the interior, if `early`, or in all after it, or
         else may: what decides an edge does not turn out there as in the interior, and fails where it alone does so.
 
