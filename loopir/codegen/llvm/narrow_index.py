@@ -157,12 +157,10 @@ class NarrowIndices:
                 number += n * more
                 for v, m in found.items():
                     alike[v] = alike.get(v, 0) + n * m
-        if not alike:
-            if out is None:
-                return self.indices.spread(word(number, I32))
-            return self.b.op("add", out, word(number, I32).number or 0) if number else out
-        rest = self.indices.spread(self._cut(self.indices.total(alike, number)))
-        return rest if out is None else self.b.op("add", out, rest)
+        if out is None:
+            return self.indices.spread(self._cut(self.indices.total(alike, number)))
+        out = self.b.op("add", out, word(number, I32).number or 0) if number else out  # known with the lanes' numbers
+        return self.b.op("add", out, self.indices.spread(self._cut(self.indices.total(alike)))) if alike else out
 
     def _low_part(self, ix: Index) -> Operand:
         match ix:
