@@ -33,22 +33,36 @@ def choose(draw: st.DrawFn, options: Sequence[T]) -> T:
 
 
 @dataclass
-class Draws:
-    """Draws what goes into the holes of a text; `types` and `symbolic` are what the caller wants."""
+class Drawer:
+    """Draws one of several things, yes or no, and now and then."""
 
     draw: st.DrawFn
-    types: tuple[str, ...]
-    symbolic: bool
-    largest: int
 
     def pick(self, *options: T) -> T:
         return choose(self.draw, options)
 
-    def number(self, low: int, high: int) -> int:
-        return self.draw(between(low, high))
-
     def chance(self) -> bool:
         return self.draw(st.booleans())
+
+    def one_in(self, count: int) -> bool:
+        """True once in `count` times; shrinks to False."""
+        return self.draw(between(0, count - 1)) == count - 1
+
+    def rarely(self) -> bool:
+        """True about once in six times; shrinks to False."""
+        return self.one_in(6)
+
+
+@dataclass
+class Draws(Drawer):
+    """Draws what goes into the holes of a text; `types` and `symbolic` are what the caller wants."""
+
+    types: tuple[str, ...]
+    symbolic: bool
+    largest: int
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(between(low, high))
 
     def type(self) -> str:
         return self.pick(*self.types)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -34,10 +33,9 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.ops import REGISTRY
 from loopir.ir.traverse.walk import nodes
-from loopir.testing.generate.draws import between, choose
+from loopir.testing.generate.draws import Drawer, between
 from loopir.testing.generate.scope import Scope, bounds, forms, offered
 
-T = TypeVar("T")
 _INTEGER = ("add", "mul", "sub", "maximum", "minimum", "neg", "floordiv", "mod", "and_", "xor", "or_", "invert", "shr")
 _OPS = {
     "float": ("add", "mul", "sub", "maximum", "minimum", "neg"),
@@ -61,19 +59,11 @@ class Plan:
 
 
 @dataclass
-class Expressions:
+class Expressions(Drawer):
     """Draws expressions over the buffers that have been written where the builder stands."""
 
-    draw: st.DrawFn
     plan: Plan
     readable: list[Buffer] = field(default_factory=list[Buffer])
-
-    def pick(self, *options: T) -> T:
-        return choose(self.draw, options)
-
-    def rarely(self) -> bool:
-        """True about once in six times; shrinks to False."""
-        return self.draw(between(0, 5)) == 5
 
     # ------------------------------------------------------------ indices
 

@@ -7,7 +7,6 @@ means; what lowering makes of it is put to the interpreter's watch for races, in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -15,8 +14,7 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-
-T = TypeVar("T")
+from loopir.testing.generate.draws import Drawer
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def kernels(draw: st.DrawFn) -> Bound:
     return Bound(before, s)
 
 
-class _Kernel:
+class _Kernel(Drawer):
     """Source under construction: arguments, lines, and how loops are to be bound."""
 
     def __init__(self, draw: st.DrawFn) -> None:
@@ -49,12 +47,6 @@ class _Kernel:
         self.lines: list[str] = []
         self.kinds: dict[str, str] = {}
         self.args = ""
-
-    def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
-
-    def flip(self) -> bool:
-        return self.draw(st.booleans())
 
     def add(self, depth: int, *lines: str) -> None:
         self.lines += ["    " * depth + x for x in lines]
@@ -84,7 +76,7 @@ def _shared_writes(k: _Kernel) -> _Kernel:
     read = k.pick("j", f"{m - 1} - j", f"(j + 1) % {m}", "0", "j + 1") if m <= n else k.pick("0", "j // 2", f"j % {n}")
     if read == "j + 1" and m >= n:
         read = "j"
-    if k.flip() and not rounds:
+    if k.chance() and not rounds:
         k.add(depth + 1, f"X[{t}, {m}] = T[{k.pick(0, n - 1)}]")
     guard = k.pick("", "", f"if j < {m - 1}:")
     k.add(depth + 1, f"for {k.threads('j')} in range({m}):")
@@ -101,7 +93,7 @@ def _thread_folds(k: _Kernel) -> _Kernel:
     k.add(1, f"for r in range({rows}):", f"    for k in range({n}):")
     k.add(3, f"S[r] = {monoid}(A[r, k] + 1.0, over=k{init})")
     k.threads("k")
-    if k.flip():
+    if k.chance():
         k.threads("r", k.pick("blockIdx.x", "threadIdx.y"))
     return k
 

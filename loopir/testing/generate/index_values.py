@@ -6,8 +6,6 @@ a simplifier may use. Everything is an integer, so a wrong rule shows at the fir
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from hypothesis import strategies as st
 
 from loopir.ir.dtypes import int32
@@ -36,8 +34,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.verify.verify import verify
-
-T = TypeVar("T")
+from loopir.testing.generate.draws import Drawer
 
 
 @st.composite
@@ -48,20 +45,14 @@ def index_values(draw: st.DrawFn, *, depth: int = 3) -> Func:
     return func
 
 
-class _Indices:
+class _Indices(Drawer):
     def __init__(self, draw: st.DrawFn, depth: int) -> None:
         self.draw, self.depth = draw, depth
         self.names: list[str] = []
         self.labels = 0
 
-    def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
-
-    def flip(self, one_in: int) -> bool:
-        return self.draw(st.integers(0, one_in - 1)) == one_in - 1
-
     def func(self) -> Func:
-        symbolic = self.flip(3)
+        symbolic = self.one_in(3)
         loops = [Loop(v, self.extent(symbolic), "serial", ()) for v in self.pick("i", "ij")]
         self.names = [*(x.var for x in loops), *(("n",) if symbolic else ())]
         outs = [Buffer(name, tuple(x.extent for x in loops), int32) for name in self.pick("Y", "YZW")]
@@ -75,9 +66,9 @@ class _Indices:
         return self.pick(Var("n"), *constants) if symbolic else self.pick(*constants)
 
     def body(self, out: Buffer, loops: list[Loop]) -> Body:
-        if self.flip(3):
+        if self.one_in(3):
             v, c = Var(self.pick(*self.names)), self.pick(2, 1, 3)
-            cond = Cmp(self.pick("<", "<="), v, Int(c)) if self.flip(2) else self.cond()
+            cond = Cmp(self.pick("<", "<="), v, Int(c)) if self.one_in(2) else self.cond()
             return (If(cond, (self.store(out, loops, v, c),), (self.store(out, loops, v, c),)),)
         return (self.store(out, loops),)
 
@@ -86,12 +77,12 @@ class _Indices:
         self.labels += 1
         label = f"{out.name}_{self.labels}"
         value = self.value()
-        if v is not None and self.flip(2):
+        if v is not None and self.one_in(2):
             value = IndexToValue(self.pick(minimum, maximum)(v, c + self.pick(1, 0, -1)), int32)
         return Store(label, out, tuple(Var(x.var) for x in loops), value)
 
     def value(self) -> Value:
-        if self.flip(4):
+        if self.one_in(4):
             return Select(self.cond(), IndexToValue(self.end(), int32), IndexToValue(self.end(), int32))
         return IndexToValue(self.index(self.depth), int32)
 

@@ -7,7 +7,7 @@ are 0 to 2, reversed or diagonal, and whatever is drawn is in bounds, as every d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 from hypothesis import strategies as st
 
@@ -39,8 +39,8 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import REGISTRY
 from loopir.ir.traverse.walk import fresh_name, take_name
 from loopir.ir.verify.verify import verify
+from loopir.testing.generate.draws import Drawer
 
-T = TypeVar("T")
 Often = Literal["never", "some", "always"]
 Mostly = Literal["stores", "folds", "starts", "digits", "mirrored"]
 MAX_EXTENT, ROOM = 3, 2
@@ -76,9 +76,7 @@ def windows(draw: st.DrawFn) -> Func:
     The first may be turned round, written in part, or folded; the second reads it forwards or backwards.
     """
 
-    def pick(*options: T) -> T:
-        return draw(st.sampled_from(options))
-
+    pick = Drawer(draw).pick
     symbolic, own = pick(False, True), pick(True, True, False)
     count: Index = Var("n") if symbolic else Int(MAX_EXTENT)
     room = Buffer("A", (count + ROOM,), float32)
@@ -105,8 +103,7 @@ def windows(draw: st.DrawFn) -> Func:
 
 
 @dataclass
-class _Tiny:
-    draw: st.DrawFn
+class _Tiny(Drawer):
     nests: int
     depth: int
     guards: bool
@@ -119,9 +116,6 @@ class _Tiny:
     labels: set[str] = field(default_factory=set[str])
     loops: tuple[Loop, ...] = ()
 
-    def pick(self, *options: T) -> T:
-        return self.draw(st.sampled_from(options))
-
     @property
     def folding(self) -> bool:
         return self.mostly in ("folds", "starts")
@@ -130,21 +124,18 @@ class _Tiny:
     def digits(self) -> bool:
         return self.mostly == "digits"
 
-    def flip(self, one_in: int) -> bool:
-        return self.draw(st.integers(0, one_in - 1)) == one_in - 1
-
     def name(self, hint: str) -> str:
         return take_name(hint, self.taken)
 
     # ------------------------------------------------------------ declarations
 
     def func(self) -> Func:
-        self.symbolic = self.flip(2) and not self.digits
+        self.symbolic = self.one_in(2) and not self.digits
         self.arrays = [self.buffer(x) for x in self.pick("X", "XY")]
         self.inputs = [self.buffer("A", 1)]
         args = (*(Arg(b, "inout") for b in self.arrays), *(Arg(b, "in") for b in self.inputs))
         count = self.draw(st.integers(1, self.nests))
-        own = self.temporaries == "always" or (self.temporaries == "some" and self.flip(3))
+        own = self.temporaries == "always" or (self.temporaries == "some" and self.one_in(3))
         body = self.with_temporary(count) if own else tuple(self.nest(self.depth) for _ in range(count))
         sizes = (Size("n"),) if self.symbolic else ()
         return Func("f", (*sizes, *args), (), body)
@@ -165,7 +156,7 @@ class _Tiny:
         heads = [Loop(self.name("i"), d, "serial", ()) for d in b.shape]
         self.loops = tuple(heads)
         at: list[Index] = [Var(x.var) for x in heads]
-        if self.flip(3):
+        if self.one_in(3):
             at[0] = heads[0].extent - 1 - Var(heads[0].var)
         a = self.inputs[0]
         value = Op(REGISTRY["add"], (Load(a, (Var(heads[-1].var),)), Const(1.0, float32)))
@@ -186,7 +177,7 @@ class _Tiny:
         sizes: tuple[Index, ...] = (Var("n"), Var("n") - 1) if self.symbolic else (Int(MAX_EXTENT), Int(2), Int(1))
         if self.digits:
             sizes = (Int(MAX_EXTENT),) if self.loops else (Int(2),)
-        outer = tuple(Var(x.var) + 1 for x in self.loops) if self.flip(6) else ()
+        outer = tuple(Var(x.var) + 1 for x in self.loops) if self.one_in(6) else ()
         extent = self.pick(*sizes, *outer)
         around = self.loops
         self.loops = (*around, Loop(var, extent, "serial", ()))
@@ -195,28 +186,28 @@ class _Tiny:
         return Loop(var, extent, "serial", body)
 
     def body(self, depth: int) -> Body:
-        if depth and not self.flip(3):
+        if depth and not self.one_in(3):
             inner: Body = (self.nest(depth),)
-            if self.guards and self.flip(5):
+            if self.guards and self.one_in(5):
                 inner = (If(self.cond(), inner),)
-            return (self.leaf(), *inner) if self.flip(5) else inner
-        leaves = tuple(self.leaf() for _ in range(1 + self.flip(3)))
-        if self.guards and self.flip(5):
-            return (If(self.cond(), leaves, (self.leaf(),) if self.flip(3) else ()),)
+            return (self.leaf(), *inner) if self.one_in(5) else inner
+        leaves = tuple(self.leaf() for _ in range(1 + self.one_in(3)))
+        if self.guards and self.one_in(5):
+            return (If(self.cond(), leaves, (self.leaf(),) if self.one_in(3) else ()),)
         return leaves
 
     def leaf(self) -> Stmt:
         b = self.pick(*self.arrays)
-        if self.flip(3) != self.folding:
+        if self.one_in(3) != self.folding:
             return self.fold(b)
         return Store(self.label(b), b, self.at(b, self.loops), self.value())
 
     def fold(self, b: Buffer) -> Stmt:
         start = self.draw(st.integers(0, len(self.loops) - 1))
         inner = [x.var for x in self.loops[start:]]
-        over = tuple(v for v in inner if v == inner[0] or self.flip(2))
+        over = tuple(v for v in inner if v == inner[0] or self.one_in(2))
         free = tuple(x for x in self.loops if x.var not in over and not self.bound_by(x, over))
-        begins = (self.mostly == "starts" or self.flip(2)) and not any(
+        begins = (self.mostly == "starts" or self.one_in(2)) and not any(
             self.bound_by(x, over) for x in self.loops if x.var not in over
         )
         init = (Const(float(self.pick(5, 0)), float32),) if begins else None
@@ -230,13 +221,13 @@ class _Tiny:
         return tuple(self.index(loops) for _ in b.shape)
 
     def index(self, loops: tuple[Loop, ...]) -> Index:
-        if not loops or self.flip(5):
+        if not loops or self.one_in(5):
             return Int(self.pick(0, 1))
-        if self.digits and len(loops) > 1 and not self.flip(3):
+        if self.digits and len(loops) > 1 and not self.one_in(3):
             return Var(loops[0].var) * 2 + Var(loops[1].var)
         x = self.pick(*reversed(loops))
         v = Var(x.var)
-        if self.mostly == "mirrored" and not self.flip(3):
+        if self.mostly == "mirrored" and not self.one_in(3):
             return x.extent - 1 - v + self.pick(0, 1)
         forms: list[Index] = [v, v + 1, v + 2, x.extent - 1 - v, v // 2, v % 2]
         others = [Var(y.var) for y in loops if y is not x]

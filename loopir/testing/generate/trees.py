@@ -65,7 +65,7 @@ from loopir.ir.grammar import (
 from loopir.ir.ops import MONOIDS, REGISTRY
 from loopir.ir.traverse.walk import fresh_name
 from loopir.ir.verify.verify import verify
-from loopir.testing.generate.draws import between, choose
+from loopir.testing.generate.draws import Drawer, between
 
 T = TypeVar("T")
 _FLOATS = (0.0, -0.0, 1.0, -2.0, 0.1, 1e-30, 3e38, math.inf, -math.inf, math.nan)
@@ -102,8 +102,7 @@ def values(draw: st.DrawFn, t: DType, names: Sequence[str], buffers: Sequence[Bu
 
 
 @dataclass
-class _Trees:
-    draw: st.DrawFn
+class _Trees(Drawer):
     dtypes: tuple[DType, ...]
     variables: list[str] = field(default_factory=list[str])
     buffers: list[Buffer] = field(default_factory=list[Buffer])
@@ -118,9 +117,6 @@ class _Trees:
     labels: set[str] = field(default_factory=set[str])
     axes: tuple[str, ...] = ()
     in_kernel: bool = False
-
-    def pick(self, *options: T) -> T:
-        return choose(self.draw, options)
 
     def name(self, *hints: str) -> str:
         name = fresh_name(self.pick(*hints), self.names)
