@@ -1,7 +1,7 @@
 """retime against brute force on random nests, and by example: memory in turn, few iterations, lowered products."""
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from meaning import assert_same
 from random_nests import assert_exact, assert_sound, trees
 
@@ -11,6 +11,9 @@ from loopir.ir.grammar import Func, Int
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.walk import leaf_paths, loops
 from loopir.schedule.primitives.loops.retime import retime
+from loopir.testing.generate.candidate_steps import candidate_steps
+from loopir.testing.generate.guarded import guarded
+from loopir.testing.legality import verdict
 
 
 @st.composite
@@ -99,7 +102,6 @@ def f(n: "size", A: "float32[n]", B: "out float32[n]"):
         ({"late": ("B",), "by": 4}, "has only 4 iterations, and stages would run 4 later"),
         ({"late": ("D",)}, "stage 'D' is not in loop 'i'"),
         ({"late": ()}, "no stage of 'i' is named to run later"),
-        ({"late": ("S",)}, "S is initialized in the first iteration of 'i'"),
     ],
 )
 def test_refusals(call: dict[str, object], told: str) -> None:
@@ -110,9 +112,42 @@ def f(A: "float32[4]", B: "out float32[4]", S: "out float32[1]", D: "out float32
         B[i] = A[i]
         S[0] = sum(A[i], over=i, init=0.0)
 """)
-    f = f if "S" in call["late"] else lp.Schedule(f).decompose_reduction("S", "i").func  # type: ignore[operator]
     with pytest.raises(ScheduleError, match=told):
         retime(f, "i", *call["late"], by=call.get("by", 1))  # type: ignore[misc,arg-type]
+
+
+@pytest.mark.parametrize("late", ["B", "S"])
+@pytest.mark.parametrize("by", [1, 3])
+def test_a_fold_over_the_loop_starts_in_the_first_part_that_has_it(late: str, by: int) -> None:
+    f = parse("""
+def f(n: "size", A: "float32[n]", B: "out float32[n]", S: "out float32[1]"):
+    for i in range(n):
+        B[i] = A[i]
+        S[0] = sum(A[i], over=i, init=1.0)
+""")
+    s = lp.Schedule(f).retime("i", late, by=by)
+    assert str(s).count("init=") == 1
+    for n in range(by + 3):
+        assert_same(f, s.func, {"n": n})
+
+
+def test_a_fold_that_would_start_after_what_is_read_or_written_there_first_is_refused() -> None:
+    f = parse("""
+def f(A: "float32[8]", B: "out float32[8]", S: "out float32[1]"):
+    for i in range(8):
+        S[0] = sum(A[i], over=i, init=1.0)
+        B[i] = S[0]
+""")
+    with pytest.raises(ScheduleError, match=r"S \(its init\) at \(\) writes S\[0\], which B at \(i=0\) reads later"):
+        retime(f, "i", "S")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(guarded(), st.data())
+def test_folds_that_start_keep_their_values(f: Func, data: st.DataObject) -> None:
+    for step in data.draw(st.permutations(candidate_steps(f, "retime")))[:6]:
+        found, told = verdict(f, step)
+        assert found not in ("accepted, illegal", "crash"), f"{step}\n{told}"
 
 
 @pytest.mark.parametrize(("stage", "by"), [("X", 1), ("Y", 2)])

@@ -57,7 +57,7 @@ def loop_part(
     who knows that much has asked, too, which side of an extreme the start is. `begins`: whether the part begins where
     the loop does; if not, it ends there; None for neither.
     """
-    inner = (continued(loop) if goes_on else loop).body
+    inner = continued(loop.body, loop.var) if goes_on else loop.body
     size = simplify(extent, known.within(inner))
     inside = known.loop(var, size, inner, was=loop.var)
     position = _shift(simplify(start, known.within(inner)), Var(var), lambda: inside.within(inner), decided is None)
@@ -84,11 +84,9 @@ def _shift(start: Index, v: Var, ask: Callable[[], Context], extremes: bool) -> 
     return to_index(poly_add(whole, {(v,): 1}))
 
 
-def continued(loop: Loop) -> Loop:
-    """`loop` where another part starts the reductions over it."""
-    return replace(
-        loop, body=rewrite(loop.body, lambda s: replace(s, init=None) if _starts_over(s, loop.var) else None)
-    )
+def continued(body: Body, loop: str) -> Body:
+    """`body` where another part of `loop` starts the reductions over it."""
+    return rewrite(body, lambda s: replace(s, init=None) if _starts_over(s, loop) else None)
 
 
 def _starts_over(s: Stmt, name: str) -> TypeGuard[Reduce]:

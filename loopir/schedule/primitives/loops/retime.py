@@ -9,9 +9,9 @@ from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.analysis.regions.retile import Retiling
 from loopir.arith.simplify_func import Known, simplify_body
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Index, Int, Loop, Reduce, Stmt, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Index, Int, Loop, Stmt, Var
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import accessed_buffers, leaf_paths, replace, replace_stmt, statements
+from loopir.ir.traverse.walk import accessed_buffers, leaf_paths, replace, replace_stmt
 from loopir.schedule.core.facts import Facts, known_at
 from loopir.schedule.core.find import find_serial, find_stage, join_names
 from loopir.schedule.core.naming import UsedNames
@@ -24,7 +24,7 @@ from loopir.schedule.primitives.gpu.pipeline import ring_of
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.shrink_alloc import rebase_accesses
 from loopir.schedule.transform.siblings import labels
-from loopir.schedule.transform.split_range import drop_unused_over
+from loopir.schedule.transform.split_range import continued, drop_unused_over
 
 
 @primitive
@@ -35,7 +35,8 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
     prologue loop, i_first, runs the first iterations of the others, and an epilogue loop, i_last, the last ones of the
     stages `late`. These keep their positions in the body, or move to right `before` another stage. Buffers allocated in
     the loop that both use are allocated around the three loops instead; where an iteration would overwrite values that
-    an earlier one still needs, the buffer becomes a ring of `by` + 1 slots.
+    an earlier one still needs, the buffer becomes a ring of `by` + 1 slots. A reduction
+    over the loop starts in the first of the loops that have it.
 
     before:
         def f(n: "size", A: "float32[n, 8]", B: "out float32[n, 8]"):
@@ -98,21 +99,12 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
     if Facts.at(func, target).at_least(by - target.extent, 0):
         reason = f"{target.var!r} has only {text(target.extent)} iterations, and stages would run {by} later"
         raise ScheduleError(reason, loop=target.var, suggestion=f"a smaller by, or a loop of more than {by} iterations")
-    require_no_starts(target)
     require_starts_in_parts(func, target)
     items = _marked(func, target, late)
     order = _ordered(func, target, items, before)
     new = _retimed(func, target, items, order, by)
     require_still_together(func, new, target)
     return new
-
-
-def require_no_starts(loop: Loop) -> None:
-    """Refuse if a reduction over `loop` is initialized in it: its init and its terms would be in different loops."""
-    for s in statements(loop.body):
-        if isinstance(s, Reduce) and s.init is not None and loop.var in s.over:
-            reason = f"{s.label} is initialized in the first iteration of {loop.var!r}, which runs in another loop then"
-            raise ScheduleError(reason, loop=loop.var, suggestion=f'decompose_reduction("{s.label}", "{loop.var}")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +221,7 @@ def _pipelined(place: _Place, order: Sequence[_Item], by: int) -> tuple[Func, di
     early, late = ([x for x in order if x.late == which] for which in (False, True))
     count = facts.less(Int(by), n)  # where there are fewer iterations
     first, last = taken.name(f"{v}_first"), taken.name(f"{v}_last")
-    begun, ended = (taken.copy(place.body(x)) for x in (early, late))
+    begun, ended = taken.copy(place.body(early)), continued(taken.copy(place.body(late)), v)
     known, end = known_at(place.func, loop), facts.tidy(n - count)
     origin = {
         **dict(_origins(loop, late, (x.stmt for x in late), Var(v))),
@@ -239,7 +231,12 @@ def _pipelined(place: _Place, order: Sequence[_Item], by: int) -> tuple[Func, di
     }
     inside = known.loop(v, end, loop.body)
     coming = Retiling({v: Var(v) + count}, {v: (v,)}, decides=True, parts={v: False})
-    turn = [s for x in order for s in ((x.stmt,) if x.late else drop_unused_over(coming.body((x.stmt,), inside)))]
+
+    def again(s: Stmt) -> Body:
+        """`s` of a later iteration of those that the prologue has begun, and what it folds over the loop with them."""
+        return drop_unused_over(coming.body(continued((s,), v), inside))
+
+    turn = [s for x in order for s in ((x.stmt,) if x.late else again(x.stmt))]
     parts: Body = (
         _iterations_at(loop, begun, first, count, Var(first), known, begins=True),
         Loop(v, end, "serial", place.body(order, tuple(turn))),

@@ -240,7 +240,7 @@ def _peel(t: Tiling) -> Body:
     taken = UsedNames.of(t.func)
     taken.names |= {t.outer, t.inner}
     start = extent // t.factor * t.factor
-    tiles = replace(t, loop=continued(t.loop)) if no_tile else t
+    tiles = replace(t, loop=replace(t.loop, body=continued(t.loop.body, var))) if no_tile else t
     whole = tiles.nest(t.facts.tidy(extent // t.factor), t.position, decides=True)
     rest = taken.name(f"{var}_t")
     left = extent % t.factor
