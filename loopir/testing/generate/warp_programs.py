@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loopir.errors import ScheduleError
 from loopir.ir.parser.parse import parse
 from loopir.schedule import Schedule
-from loopir.testing.generate.draws import Drawer
+from loopir.testing.generate.draws import choose
 from loopir.testing.generate.gpu_programs import Bound
 
 T = TypeVar("T")
@@ -176,7 +176,9 @@ def warp_kernels(draw: st.DrawFn, *names: str) -> Bound:
     """A kernel of one of the forms called `names`, or of any."""
     form = FORMS[draw(st.sampled_from(names or tuple(FORMS)))]
 
-    pick = Drawer(draw).pick
+    def pick(*options: int) -> int:
+        return choose(draw, options)
+
     before = parse(form.text.format(**form.holes(pick)))
     s = Schedule(before)
     for name, args, kwargs in form.steps(s, pick(2, 3)):
