@@ -59,17 +59,17 @@ def functions_of(s: lp.Schedule, stage: str) -> Iterator[Any]:
             pending += [getattr(x, name) for name in ("value", "a", "b") if hasattr(x, name)]
 
 
-def divides_in_values(s: lp.Schedule, stage: str) -> bool:
-    """Whether the values of `stage`, or what decides between them, divide indices: subscripts do not count."""
+def divisions_in_values(s: lp.Schedule, stage: str) -> int:
+    """How often the values of `stage`, and what decides between them, divide indices: subscripts do not count."""
+    count = 0
     pending: list[Any] = [s.loop(x) for x in s.loops(stage)[-1:]]
     while pending:
         x = pending.pop()
-        if type(x).__name__ in ("FloorDiv", "Mod"):
-            return True
+        count += type(x).__name__ in ("FloorDiv", "Mod")
         names = ("body", "then", "orelse", "values", "args", "terms")
         pending += [y for found in (getattr(x, name, ()) for name in names) for y in found]
         pending += [getattr(x, name) for name in ("value", "cond", "of", "a", "b", "term") if hasattr(x, name)]
-    return False
+    return count
 
 
 def iterations(s: lp.Schedule, loops: Iterable[str], unknown: int | None = None) -> int | None:

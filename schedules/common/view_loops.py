@@ -13,7 +13,7 @@ from typing import Any
 import loopir as lp
 
 from .contraction import contraction
-from .nest_queries import argument_names, divides_in_values, extent, fused, if_legal, reads_of, reads_own
+from .nest_queries import argument_names, divisions_in_values, extent, fused, if_legal, reads_of, reads_own
 
 
 @lp.composite
@@ -68,7 +68,7 @@ def fuse_contiguous(s: lp.Schedule, stage: str) -> lp.Schedule:
 
     while (pair := contiguous_pair(s, stage, may_be_one)) is not None:
         t, long = s.fuse(*pair), (extent(s, pair[1]) or 0) >= lp.vector_unit()[0]
-        if long and divides_in_values(t, stage) and not divides_in_values(s, stage):
+        if long and divisions_in_values(t, stage) > divisions_in_values(s, stage):
             break
         s = t
     return s

@@ -199,3 +199,16 @@ def test_rows_with_a_mask_of_their_indices_stay_rows(columns: int, fused: bool) 
     counted = (x + lp.arange(70 * columns, dtype="float32").reshape((70, columns))).named("y")
     plain = lp.Schedule(counted)
     assert len(fuse_contiguous(plain, "y").loops("y")) == 1  # counted along both loops, nothing is divided
+
+
+def test_rows_with_a_mask_that_divides_indices_stay_rows() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def f(x: "int16[12, 200]", y: "out int16[12, 200]"):
+    for i in range(12):
+        for j in range(200):
+            y[i, j] = x[i, j] if (i + j) % 2 == 0 else int16(0)
+""")
+    )
+    assert len(fuse_contiguous(s, "y").loops("y")) == 2
+    assert_equivalent(s, schedules.cpu(s))
