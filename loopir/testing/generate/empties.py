@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Alloc, Body, Buffer, Cmp, Func, If, Index, InstrRegion, Int, Loop, Stmt, WarpSpecialized
-from loopir.ir.traverse.walk import fresh_name, replace, statements, taken_names
+from loopir.ir.traverse.walk import fresh_name, replace, rewrite, statements, taken_names
 from loopir.ir.verify.verify import verify
 from loopir.testing.generate.draws import choose
 
@@ -32,22 +32,13 @@ def _with_one(draw: st.DrawFn, func: Func) -> Func:
         n = draw(st.integers(0, len(body)))
         return (*body[:n], _empty(draw, taken, Int(4)), *body[n:])
 
-    def visit(body: Body) -> Body:
-        return tuple(_rebuilt(s) for s in body)
+    def visit(s: Stmt) -> Stmt | None:
+        if s is not target:
+            return None
+        assert isinstance(s, Loop | If | Alloc)
+        return replace(s, then=put(s.then)) if isinstance(s, If) else replace(s, body=put(s.body))
 
-    def _rebuilt(s: Stmt) -> Stmt:
-        if s is target:
-            assert isinstance(s, Loop | If | Alloc)
-            return replace(s, then=put(s.then)) if isinstance(s, If) else replace(s, body=put(s.body))
-        match s:
-            case Loop() | Alloc():
-                return replace(s, body=visit(s.body))
-            case If():
-                return replace(s, then=visit(s.then), orelse=visit(s.orelse))
-            case _:
-                return s
-
-    return replace(func, body=put(func.body) if target is None else visit(func.body))
+    return replace(func, body=put(func.body) if target is None else rewrite(func.body, visit))
 
 
 def _empty(draw: st.DrawFn, taken: set[str], extent: Index) -> Stmt:
