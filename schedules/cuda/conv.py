@@ -173,12 +173,21 @@ GATHERED_TILES: tuple[dict[str, Any], ...] = (
     {"block": (64, 64), "warps": (2, 2), "depth": 64, "together": True},
 )
 """Options of products whose elements are copied one by one: threads for few elements each."""
+FEW = (64, 128)
+"""The tile of which there are to be as many as processors, else smaller ones are tried, too."""
 PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
 """Of warpgroups: elements in 128 bytes, a step; steps of a tile, and tiles, that are enough; the fewest stages."""
 ROWS, WIDTHS, MOST_STAGES = 128, (128, 64), 6
 """Rows and columns of a tile of warpgroups, and the most stages that are worth their shared memory."""
 GATHERED, BARRIERS = 25, 1024
 """Instructions that find a vector of a window and test its borders, and bytes of a block for its barriers."""
+
+
+SMALL_TILES: tuple[dict[str, Any], ...] = (
+    {"block": (32, 64), "warps": (2, 2), "depth": 64, "stages": AHEAD},
+    {"block": (64, 64), "warps": (2, 2), "depth": 64, "stages": AHEAD},
+)
+"""Options of products of few tiles."""
 
 
 @lp.composite
@@ -244,9 +253,9 @@ def conv_split(
 
 
 @lp.composite
-def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1) -> lp.Schedule:
-    """As `conv_mma`, or `conv_split` in `parts`, of operands stored first so that their rows run along the channels:
-    the folded loop that counts a dimension of each by itself, and is no part of a window.
+def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1, **tile: Any) -> lp.Schedule:
+    """As `conv_mma` with options of its `tile`, or `conv_split` in `parts`, of operands stored first so that their rows
+    run along the channels: the folded loop that counts a dimension of each by itself, and is no part of a window.
 
     Borders are stored, too. So tiles are copied in whole vectors, asynchronously, whatever the window is.
     """
@@ -261,7 +270,7 @@ def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1) -> lp.Sche
             s, made = _stored_along(s, stage, side, channel)
             stored.append(made)
     if parts == 1:
-        s = conv_mma(s, stage, stored=tuple(stored))
+        s = conv_mma(s, stage, stored=tuple(stored), **tile)
     else:
         s = conv_split(s, stage, parts=parts, stages=AHEAD, stored=tuple(stored))
     for x in stored:
@@ -316,23 +325,34 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
             recipes += [partial(one, how=conv_mma, options=dict(x)) for x in GATHERED_TILES]
         recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
         recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
+        found = _tile_count(s, stage, FEW)
+        if found is not None and found[0] < lp.machine().processors:
+            hows = (conv_mma, conv_channels_last)
+            recipes += [partial(one, how=how, options=dict(x)) for how in hows for x in SMALL_TILES]
     return _cheapest_of(s, stage, recipes)
 
 
 def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int, busy: int = 1) -> list[int] | None:
     """Into how many parts the folded loop of `stage` may be cut, for about so many `blocks` of a processor: none where
     tiles are more than half of those that keep all processors `busy`; None where its sizes are not known."""
+    found = _tile_count(s, stage, tile)
+    if found is None:
+        return None
+    (tiles, depth), processors = found, lp.machine().processors
+    return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= busy * processors else []
+
+
+def _tile_count(s: lp.Schedule, stage: str, tile: tuple[int, int]) -> tuple[int, int] | None:
+    """How many tiles the product `stage` has, and over how many steps it folds; None where its sizes are not known."""
     s, stage, _ = followed(s, stage)
-    p, processors = product(s, stage), lp.machine().processors
-    if p is None:
+    if (p := product(s, stage)) is None:
         return None
     groups = [x for x in p.free if x not in (*p.left.loops, *p.right.loops)]
     sizes = [iterations(s, x) for x in (p.left.loops, p.right.loops, p.reduced, groups)]
     if None in sizes:
         return None
     rows, columns, depth, batch = (n or 0 for n in sizes)
-    tiles = -(-rows // tile[0]) * -(-columns // tile[1]) * batch
-    return part_counts(depth, blocks * processors // max(1, tiles)) if 2 * tiles <= busy * processors else []
+    return -(-rows // tile[0]) * -(-columns // tile[1]) * batch, depth
 
 
 def _cheapest_of(s: lp.Schedule, stage: str, recipes: list[Callable[[lp.Schedule], lp.Schedule]]) -> lp.Schedule:

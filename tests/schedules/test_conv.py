@@ -224,3 +224,17 @@ def test_a_transposed_convolution_is_one_kernel(window: tuple[int, int, int]) ->
     pytest.importorskip("cuda.bindings")
     for resources in lp.compile_source(made, arch="sm_90a").resources.values():
         assert resources.spill_stores == resources.spill_loads == resources.stack == 0
+
+
+def test_a_gpu_is_filled_by_smaller_tiles() -> None:
+    """Of channels stored along rows, too: tiles of 64 x 128 would be 32 blocks."""
+    x, w = (lp.placeholder(n, "bfloat16", name=v) for v, n in (("x", (4, 128, 32, 32)), ("w", (64, 128, 3, 3))))
+    s = lp.Schedule(lp.conv2d(x, w, padding=1))
+    made = schedules.gpu(s, arch="sm_90a")
+    assert made.report("sm_90a").kernels[-1].work.blocks >= 128
+    small = Conv("padding", n=1, c=16, h=5, k=16, r=3, padding=1)
+    tile = {"block": (32, 64), "warps": (2, 2), "depth": 64, "stages": 3}
+    by = conv_channels_last(schedules.inlined(small.schedule()), "conv", **tile)
+    given = small.arrays()
+    (found,) = interpret(lp.lower(by, "cuda")[0], tuple(given)).values()
+    assert small.right(found, given)
