@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from loopir.errors import ScheduleError
 from loopir.ir.grammar import AXES, Buffer, Func, InstrRegion, Loop
+from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
     StmtPath,
     allocated_buffers,
@@ -88,6 +89,9 @@ def find_serial(func: Func, name: str) -> Loop:
 
 def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[StmtPath, ...]:
     """The statements of `stage`, in textual order: the one with that label, else those that write that buffer."""
+    known = _stages_found(func)
+    if stage in known:
+        return known[stage]
     near = leaf_paths_in(func, nests_declaring(stage))
     labelled = tuple(p for p in near if p.stmt.label == stage)
     found = labelled or tuple(
@@ -97,7 +101,14 @@ def find_stage(func: Func, stage: str, asked: str | None = None) -> tuple[StmtPa
         labels = [p.stmt.label for p in leaf_paths_of(func)]
         reason = f"there is no stage {stage!r} in {func.name!r}; its stages are {join_names(labels)}"
         raise ScheduleError(reason, loop=asked, suggestion=close_names(stage, labels))
+    known[stage] = found
     return found
+
+
+@memoized
+def _stages_found(func: Func) -> dict[str, tuple[StmtPath, ...]]:
+    """The statements of stages of `func` that were asked for, by name: recipes ask of the same ones all over again."""
+    return {}
 
 
 def find_statement(func: Func, stage: str, asked: str | None = None, *, instead: str | None = None) -> StmtPath:

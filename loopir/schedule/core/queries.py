@@ -81,6 +81,9 @@ class StageAccess:
 
 def stage_accesses(func: Func, stage: str) -> tuple[StageAccess, ...]:
     """The accesses of `stage`: what it reads, then what it writes (a fold reads that, too)."""
+    of_func = _accesses_found(func)
+    if stage in of_func:
+        return of_func[stage]
     found: list[StageAccess] = []
     known = Context.of(func)
     for place in find_stage(func, stage):
@@ -89,7 +92,13 @@ def stage_accesses(func: Func, stage: str) -> tuple[StageAccess, ...]:
         if key not in kept or kept[key][0] is not known:
             kept[key] = known, [*_touches(place, context_at(func, place.around))]
         found += kept[key][1]
-    return tuple(found)
+    return of_func.setdefault(stage, tuple(found))
+
+
+@memoized
+def _accesses_found(func: Func) -> dict[str, tuple[StageAccess, ...]]:
+    """The accesses of stages of `func` that were asked for, by name."""
+    return {}
 
 
 def _touches(place: StmtPath, ctx: Context) -> Iterator[StageAccess]:
