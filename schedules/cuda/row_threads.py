@@ -121,12 +121,18 @@ def _vector_reads(s: lp.Schedule, stage: str, lane: str, at: str, inside: str | 
 
 
 def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | None = None) -> lp.Schedule:
-    """What an iteration of `at` reads of `buffer`, moved into registers as a vector; whole where `inside` holds."""
-    if s.why("cache_read", stage, buffer, "local", at) is not None:
-        return s
-    t, copied = s.cache_read(stage, buffer, "local", at).with_loops
-    if len(copied) != 1:
-        return s
-    if inside is not None:
-        t = if_legal(t, "specialize", copied[0], inside)
-    return if_legal(t, "vectorize", copied[0])
+    """What an iteration of `at` reads of `buffer`, moved into registers as a vector; whole where `inside` holds.
+
+    Where that is all between two elements, as of `x[i] + x[j]`, only what is read for the one that is a vector is.
+    """
+    of_one = [t.text for t in reads_of(s, stage) if t.buffer == buffer]
+    for element in (None, *(of_one if len(of_one) > 1 else ())):
+        if s.why("cache_read", stage, buffer, "local", at, element=element) is not None:
+            continue
+        t, copied = s.cache_read(stage, buffer, "local", at, element=element).with_loops
+        if len(copied) != 1 or extent(t, copied[0]) is None:
+            continue
+        if inside is not None:
+            t = if_legal(t, "specialize", copied[0], inside)
+        return if_legal(t, "vectorize", copied[0])
+    return s

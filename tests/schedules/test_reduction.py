@@ -239,3 +239,22 @@ def f(B: "float32[4, 40]", Y: "inout float32[4]"):
     y = np.arange(4, dtype=np.float32)
     got = lp.interpret(lp.lower(made, "cuda")[0], [np.ones((4, 40), np.float32), y.copy()])
     np.testing.assert_array_equal(got["Y"], y)
+
+
+@pytest.mark.parametrize("n", [33, 200])
+@pytest.mark.parametrize("form", range(4))
+def test_rows_that_read_two_elements_of_one_array_copy_no_more_than_a_vector(n: int, form: int) -> None:
+    """`x[i] + x[j]`, as of distances: between both there is a run of any length, which no thread holds."""
+    x, m = lp.placeholder((n,), "float32", name="x"), lp.placeholder((n, n), "float32", name="m")
+    y, r = lp.placeholder((n, 4), "float32", name="y"), lp.reduce_axis(n, name="r")
+    t = [
+        lambda: lp.sum(x[:, None] + x[None] - m, axis=1),
+        lambda: lp.sum(x[:, None] * x[None] * m, axis=0),
+        lambda: lp.max(x[None] - x[:, None] + m, axis=1),
+        lambda: lp.compute((n, 4), lambda i, j: lp.sum(y[i, j] + y[r, j], axis=r), name="t"),
+    ][form]()
+    s = scheduled(t)
+    near = [b for b in map(s.buffer, s.buffers) if b.scope == "local"]
+    assert all(int(lp.text(size)) < n for b in near for size in b.shape)
+    shapes = [(n,), (n, n)] if form < 3 else [(n, 4)]
+    check(t, s, *(RNG.integers(-3, 4, shape).astype(np.float32) for shape in shapes))
