@@ -125,6 +125,22 @@ def computed(s: lp.Schedule, stage: str, *, stored_views: bool = True) -> lp.Sch
     return None
 
 
+def summed_along_one(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with what `stage` sums over several loops of computed factors as a sum over one, as of blocks that have a
+    scale each; windows, whose subscripts add a loop of the sum to one of the result, stay as they are."""
+    over, reads = s.reduced(stage), operands_read(s, stage)
+    if len(over) < 2 or len(reads) < 3 or not one_nest(s, stage) or s.loops(stage)[-len(over) :] != over:
+        return s
+    if any(0 < len(d.variables.intersection(over)) < len(d.variables) for t in reads for d in t.subscripts):
+        return s
+    fused = over[0]
+    for loop in over[1:]:
+        if s.why("fuse", fused, loop) is not None:
+            return s
+        s, (fused,) = s.fuse(fused, loop).with_loops
+    return s
+
+
 def _as_matrices(s: lp.Schedule, stage: str, sides: Sides, kind: str, stored_views: bool) -> lp.Schedule | None:
     """`s` with both operands as matrices of `kind`, computed or as they lie; None if one is no such matrix."""
     for side in sides:

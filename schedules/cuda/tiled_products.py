@@ -15,7 +15,16 @@ import loopir as lp
 from ..common.contraction import LARGE_MATRIX, Contraction, contraction, matmul_gpu, require_contraction, worth_tiling
 from ..common.fusion import epilogue
 from ..common.nest_queries import extent, if_legal, iterations, legal, one_nest, reader, readers, result_of
-from ..common.operands import alone, is_moved, is_plain_copy, is_view, multiplied, own_part, two_matrices
+from ..common.operands import (
+    alone,
+    is_moved,
+    is_plain_copy,
+    is_view,
+    multiplied,
+    own_part,
+    summed_along_one,
+    two_matrices,
+)
 from ..common.products import filled, followed, several
 from ..common.transpose import transpose
 from ..common.view_loops import is_viewed
@@ -107,7 +116,7 @@ def stored_operands(s: lp.Schedule, stage: str) -> lp.Schedule:
     c = contraction(s, stage)
     if c is not None and (is_in_place(s, c) or rounded(s, c) or along_rows(s, c)):
         raise lp.ScheduleError(f"{stage} multiplies its operands as they are in memory")
-    made = two_matrices(s, stage)
+    made = two_matrices(summed_along_one(s, stage), stage)
     c = None if made is None else contraction(made, stage)
     if made is None or c is None or not is_tiled(made, stage):
         raise lp.ScheduleError(f"{stage} is no product in tiles with stored operands")

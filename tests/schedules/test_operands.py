@@ -13,8 +13,9 @@ import schedules
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
 from schedules.common.nest_queries import extent
-from schedules.common.operands import fuse_product_loops, is_strided, materialized, two_matrices
+from schedules.common.operands import fuse_product_loops, is_strided, materialized, summed_along_one, two_matrices
 from schedules.cuda.auto_gpu import gpu
+from schedules.cuda.tiled_products import is_tiled, stored_operands
 from schedules.normal_form import normal_form
 
 RNG = np.random.default_rng(5)
@@ -136,3 +137,38 @@ def test_products_of_pairs_of_numbers_are_tiles() -> None:
     (c, d), (e, f) = ((x[..., 0], x[..., 1]) for x in (a, b))
     s = lp.Schedule(lp.stack([c @ e - d @ f, c @ f + d @ e], axis=-1))
     assert lp.predict(schedules.auto(s, "cuda", arch="sm_90a"), "cuda", arch="sm_90a").seconds < 1.0e-4
+
+
+@given(st.sampled_from(["float32", "bfloat16"]), st.integers(1, 4), st.integers(1, 9), st.booleans())
+@settings(max_examples=4, deadline=None)
+def test_sums_over_blocks_with_scales_are_sums_over_one_loop(dtype: str, blocks: int, length: int, both: bool) -> None:
+    a, b = (lp.placeholder((rows, blocks * length), dtype, name=x) for x, rows in (("a", 6), ("b", 5)))
+    scale, other = (lp.placeholder((rows, blocks), "float32", name=x) for x, rows in (("sa", 6), ("sb", 5)))
+    left = lp.reshape(a, (6, blocks, length)) * scale[:, :, None]
+    right = lp.reshape(b, (5, blocks, length)).astype("float32")
+    s = lp.Schedule(lp.einsum("mgk,ngk->mn", left, right * other[:, :, None] if both else right))
+    (stage,) = s.stages
+    made = summed_along_one(s, stage)
+    assert len(made.reduced(stage)) == 1
+    assert_equivalent(s, made)
+
+
+def test_sums_over_blocks_with_scales_are_stored_for_tiles() -> None:
+    a, b = (lp.placeholder((256, 512), "float32", name=x) for x in "ab")
+    scale = lp.placeholder((256, 4), "float32", name="s")
+    factors = [lp.reshape(x, (256, 4, 128)) * scale[:, :, None] for x in (a, b)]
+    s = lp.Schedule(lp.einsum("mgk,ngk->mn", *factors))
+    made = stored_operands(s, "einsum")
+    assert len(made.stages) == 3
+    assert is_tiled(made, "einsum")
+
+
+def test_windows_of_computed_elements_stay_sums_over_several_loops() -> None:
+    x, w = lp.placeholder((2, 66, 66), "float32", name="x"), lp.placeholder((8, 2, 3, 3), "float32", name="w")
+    scale = lp.placeholder((2,), "float32", name="s")
+    c, i, j = (lp.reduce_axis(n, name=v) for n, v in ((2, "c"), (3, "i"), (3, "j")))
+    y = lp.compute(
+        (8, 64, 64), lambda k, p, q: lp.sum(scale[c] * x[c, p + i, q + j] * w[k, c, i, j], axis=(c, i, j)), name="y"
+    )
+    s = lp.Schedule(y)
+    assert summed_along_one(s, "y") is s
