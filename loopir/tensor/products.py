@@ -54,9 +54,9 @@ def einsum(subscripts: str, *operands: Tensor, accum_dtype: DTypeLike | None = N
         rest = [factor for n, factor in enumerate(left) if n not in (a, b)]
         kept = _kept_labels(one, other, [term for _, term in rest], result)
         order = kept + "".join(c for c in dict.fromkeys(one + other) if c not in kept)
-        # stored in their own type, which may be narrow, and converted as they are read
-        x = _broadcast_dims(cast(red.stored_if_costly(x), work), one, order, sizes)
-        y = _broadcast_dims(cast(red.stored_if_costly(y), work), other, order, sizes)
+        x, y = red.stored_factors(x, y)  # in their own type, which may be narrow, and converted as they are read
+        x = _broadcast_dims(cast(x, work), one, order, sizes)
+        y = _broadcast_dims(cast(y, work), other, order, sizes)
         made = _summed(elementwise(Tensor, "and_" if work == bool_ else "mul", x, y, to=work), order, kept, sizes)
         made = cast(made, t) if t.is_narrow and accum_dtype is None else made
         left = [(made, kept), *rest]

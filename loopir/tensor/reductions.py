@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Index, IndexToValue, Int, Load, Monoid, Op, Param, Value, Var
+from loopir.ir.grammar import Const, Index, IndexToValue, Int, Load, Monoid, Op, Param, Select, Value, Var
 from loopir.ir.ops import MONOIDS
 from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import (
@@ -28,6 +28,7 @@ from loopir.tensor.core import (
     make_stage,
     stage_reduction,
     store,
+    unstored,
 )
 from loopir.tensor.index import ReduceAxis, same, unique
 
@@ -81,6 +82,28 @@ def stored_if_costly(e: Expr) -> Any:
     e = stage_reduction(e)
     costly = is_costly(e.at(tuple(Var(unique("i")) for _ in e.dims)))
     return as_stage(e, "t") if costly and not store(e) else e
+
+
+def stored_factors(a: Expr, b: Expr) -> tuple[Any, Any]:
+    """The factors of a product, each stored first if an element of it is costly; so, too, what both are made of, as of
+    `X @ X.T`: each of its elements is read in rows and in columns, and what brings operands near takes arrays."""
+    x, y = stored_if_costly(a), stored_if_costly(b)
+    here = {id(e) for e in unstored(y)}
+    shared = [e for e in unstored(x) if id(e) in here and e.parts]
+    small = all(isinstance(d, Int) and d.value < SMALL for e in (x, y) for d in e.dims[-2:])
+    if shared and not small and _is_made(shared[0].element):
+        store(shared[0])
+    return x, y
+
+
+SMALL = 16
+"""Rows and columns of matrices whose elements are made again for each product that they are in."""
+
+
+def _is_made(value: Value) -> bool:
+    """Whether `value` is more than an element of memory, converted perhaps."""
+    found = list(nodes(value))
+    return any(isinstance(n, Load) for n in found) and any(isinstance(n, Op | Select) for n in found)
 
 
 def _reduce_elements(
@@ -208,8 +231,7 @@ def product(a: Expr, b: Expr, accum: DTypeLike | None) -> Any:
         raise ExprError(
             f"matmul of {a.described()} and {b.described()}: both need a dimension at least; * multiplies by a number"
         )
-    x: Any = stored_if_costly(a)
-    y: Any = stored_if_costly(b)
+    x, y = stored_factors(a, b)
     t = dtypes.promote(x.dtype, y.dtype)
     rows, columns = x.ndim > 1, y.ndim > 1
     x = x if rows else x[None, :]

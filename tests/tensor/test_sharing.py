@@ -165,6 +165,21 @@ def test_what_two_products_read_is_stored_once() -> None:
     assert np.array_equal(lp.Schedule(y).build("interpret")(*given), whole)
 
 
+@pytest.mark.parametrize(("rows", "stored"), [(16, True), (4, False)])
+@pytest.mark.parametrize("times", ["matmul", "einsum"])
+def test_what_a_product_reads_for_both_of_its_factors_is_stored_once(times: str, rows: int, stored: bool) -> None:
+    x = lp.placeholder((3, rows, 8), "float32", name="x")
+    y = x * 2.0 + 1.0
+    made = y @ lp.swapaxes(y, -1, -2) if times == "matmul" else lp.einsum("bik,bjk->bij", y, y)
+    s = lp.Schedule(made)
+    assert ("t" in s.stages) is stored
+    given = np.random.default_rng(0).standard_normal((3, rows, 8), dtype=np.float32)
+    want = given * 2 + 1
+    assert np.allclose(s.build("interpret")(given), want @ want.swapaxes(-1, -2), atol=1e-4)
+    plain = lp.Schedule(x.astype("float64") @ lp.swapaxes(x.astype("float64"), -1, -2))
+    assert plain.stages == ("matmul",), "a conversion is made where the element is read"
+
+
 @pytest.mark.parametrize("steps", [4, 12])
 def test_the_state_of_a_recurrence_is_stored_and_not_its_terms(steps: int) -> None:
     """A step of a march along rays: three terms read the state, and are read twice themselves."""
