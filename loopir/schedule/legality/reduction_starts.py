@@ -64,17 +64,18 @@ class _Start:
         return asked & self.inner <= known or moved & self.inner <= known
 
 
-def require_starts_in_parts(func: Func, loop: Loop) -> None:
+def require_starts_in_parts(func: Func, loop: Loop, *, in_order: bool = True) -> None:
     """Refuse if starts in an order that matters lie outside of `loop`, of which there will be one part after another.
 
-    What is folded over the loop, too, is started by the first part alone.
+    What is folded over the loop, too, is started by the first part alone that has it. Where all statements are in each
+    part, `in_order`, that changes nothing among those.
     """
     starts = _outside(func, loop)
     often = [s for s in starts if loop.var not in s.reduce.over]
-    if often or len(starts) > 1:
-        _require_free(
-            loop, starts, [s for s in often if s.between and not s.has_known_iterations(frozenset((loop.var,)))]
-        )
+    moved = often if in_order else starts
+    if often or len(moved) > 1:
+        mixed = [s for s in often if s.between and not s.has_known_iterations(frozenset((loop.var,)))]
+        _require_free(loop, starts, moved, mixed)
 
 
 def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
@@ -85,7 +86,10 @@ def require_starts_in_versions(func: Func, loop: Loop, cond: Cond) -> None:
     asked = free_vars(cond)
     starts = [s for s in _outside(func, loop) if not asked.isdisjoint(s.between.union(s.reduce.over))]
     _require_free(
-        loop, starts, [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.has_known_iterations(asked)]
+        loop,
+        starts,
+        starts,
+        [s for s in starts if asked.isdisjoint(s.reduce.over) and not s.has_known_iterations(asked)],
     )
 
 
@@ -126,15 +130,16 @@ def _loops(around: Sequence[Stmt]) -> frozenset[str]:
     return frozenset(x.var for x in around if isinstance(x, Loop))
 
 
-def _require_free(loop: Loop, starts: Sequence[_Start], mixed: Sequence[_Start]) -> None:
-    """Refuse if one of `starts` depends on another, or if there are `mixed` ones, whose values change places."""
-    stored = [b for s in starts for b in leaf_writes(s.reduce)]
+def _require_free(loop: Loop, starts: Sequence[_Start], moved: Sequence[_Start], mixed: Sequence[_Start]) -> None:
+    """Refuse if one of `starts` depends on another and one of both is `moved`, or if there are `mixed` ones, whose
+    values change places."""
     for s in starts:
+        passed = starts if s in moved else moved
+        stored = frozenset[str]().union(*(leaf_writes(t.reduce) for t in passed))
         read = frozenset[str]().union(*map(loaded_buffers, s.init))
-        shared = any(stored.count(b) > 1 for b in leaf_writes(s.reduce)) and not _all_alike(
-            starts, leaf_writes(s.reduce)
-        )
-        if shared or not read.isdisjoint(stored) or s in mixed:
+        mine = leaf_writes(s.reduce)
+        shared = any(not mine.isdisjoint(leaf_writes(t.reduce)) for t in passed if t is not s)
+        if (shared and not _all_alike(starts, mine)) or not read.isdisjoint(stored) or s in mixed:
             label = s.reduce.label
             reason = f"{label} starts outside of {loop.var!r}, from values that depend on the order of its starts"
             raise ScheduleError(reason, loop=loop.var, suggestion=f"decompose_reduction({label!r}) first")

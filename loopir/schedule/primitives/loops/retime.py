@@ -99,7 +99,7 @@ def retime(func: Func, loop: str, *late: str, by: int = 1, before: str | None = 
     if Facts.at(func, target).at_least(by - target.extent, 0):
         reason = f"{target.var!r} has only {text(target.extent)} iterations, and stages would run {by} later"
         raise ScheduleError(reason, loop=target.var, suggestion=f"a smaller by, or a loop of more than {by} iterations")
-    require_starts_in_parts(func, target)
+    require_starts_in_parts(func, target, in_order=False)
     items = _marked(func, target, late)
     order = _ordered(func, target, items, before)
     new = _retimed(func, target, items, order, by)
