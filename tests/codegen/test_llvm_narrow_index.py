@@ -169,3 +169,22 @@ def f(x: "float32[1000]", p: "int64[64]", o: "out float32[64]"):
     p[::7] = 2**40 + 5  # whose last 32 bits are a place
     want = np.where(p < 1000, x[p % 1000], -1)
     np.testing.assert_array_equal(lp.Schedule(lp.parse(text)).build("llvm")(x, p), want)
+
+
+@SETTINGS
+@given(
+    st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), st.booleans(), st.sampled_from([32, 48, 64]),
+    st.sampled_from([-(2**61), -100, -17, -1, 0, 1, 5, 63, 64, 65, 2**40, 2**61]), st.integers(0, 200),
+)  # fmt: skip
+def test_many_lanes_are_compared_with_what_they_share(op: str, turned: bool, lanes: int, c: int, n: int) -> None:
+    sides = ("n + 3 * i - l", f"{c}") if turned else (f"l + {c}", "n + 3 * i")
+    func = lp.parse(f"""
+def f(n: "size", a: "float32[4, {lanes}]", o: "out float32[4, {lanes}]"):
+    for i in range(4):
+        for l in vectorize({lanes}):
+            o[i, l] = a[i, l] if {sides[0]} {op} {sides[1]} else -1.0
+""")
+    a = np.arange(4 * lanes, dtype=np.float32).reshape(4, lanes)
+    got = lp.Schedule(func).build("llvm")(a, n=n)
+    np.testing.assert_array_equal(got, lp.interpret(func, {"a": a}, {"n": n})["o"])
+    assert f"<{lanes} x i64>" not in source_of(lp.text(func))

@@ -20,7 +20,8 @@ from typing import Protocol, TypeAlias
 
 from loopir.codegen.llvm import ops
 from loopir.codegen.llvm.builder import Builder
-from loopir.codegen.llvm.ir_text import I64, Block, Constant, Operand, Type, like, word
+from loopir.codegen.llvm.ir_text import I8, I64, Block, Constant, Operand, Type, like, listed, vector, word
+from loopir.ir.dtypes import int64
 from loopir.ir.grammar import Add, Cmp, FloorDiv, Index, Int, Max, Min, Mod, Mul, Value, ValueToIndex, Var, Xor
 from loopir.ir.magnitude import MARGIN, is_unsigned
 from loopir.ir.traverse.free_vars import is_affine_visible
@@ -28,6 +29,9 @@ from loopir.ir.traverse.memo import memoized
 
 UNSIGNED = {"<": "ult", "<=": "ule", "==": "eq", "!=": "ne"}
 ORDERS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
+FEW_LANES = 16
+"""Of 32 bits, a vector of them is one register."""
+MOST_LANES = 64
 LOCAL_DEPTH = 1 << 30
 """The depth of what is made where it stands."""
 Sum: TypeAlias = "tuple[dict[Operand, int], int]"
@@ -194,6 +198,8 @@ class Indices:
         if self.narrow is not None and (found := self.narrow.test(c, ORDERS[c.op])) is not None:
             return found
         (x, m), (y, n) = self.sum(c.a), self.sum(c.b)
+        if (counted := self._lane_test(c.op, (x, m), (y, n))) is not None:
+            return counted
         least = min(m, n)
         if not x or not y:
             least = m if not y else n
@@ -201,6 +207,31 @@ class Indices:
             least = 0
         a, b = self.alike(self.total(x, m - least), self.total(y, n - least))
         return self.made((c.op, _key(a), _key(b)), self.both(a, b), partial(self.b.icmp, ORDERS[c.op], a, b))
+
+    def _lane_test(self, op: str, left: Sum, right: Sum) -> Operand | None:
+        """Whether many lanes' numbers, and what all share, are so to one another: compared with the difference of what
+        is shared, in bytes, as no lane is beyond MOST_LANES of it. None if the sides are anything else."""
+        (x, m), (y, n) = left, right
+        varying = {v: x.get(v, 0) - y.get(v, 0) for v in (*x, *y) if is_vector(v)}
+        lanes, times = next(iter(varying.items()), (word(0), 0))
+        if len(varying) != 1 or abs(times) != 1 or not FEW_LANES < lanes.type.count <= MOST_LANES:
+            return None
+        if lanes is not listed(lanes.type, range(lanes.type.count)):
+            return None
+        a, b = (self.total({v: k for v, k in s.items() if v is not lanes}, c) for s, c in ((x, m), (y, n)))
+        far = self._difference(b, a) if times > 0 else self._difference(a, b)
+        count = lanes.type.count
+        near = self.b.select(self.b.icmp("slt", far, count), far, count)
+        near = self.b.select(self.b.icmp("sgt", near, -1), near, -1)
+        limit = self.b.spread(self.b.cast("trunc", near, I8), count)
+        numbers = listed(vector(I8, count), range(count))
+        return self.b.icmp(ORDERS[op], *((numbers, limit) if times > 0 else (limit, numbers)))
+
+    def _difference(self, x: Operand, y: Operand) -> Operand:
+        """x - y of scalars, or the nearest number of 64 bits."""
+        if isinstance(y, Constant) and y.number == 0:
+            return x
+        return ops.spell(self.b, "llvm.ssub.sat", (x, y), int64)
 
     def address(self, pointer: Operand, element: Type, ix: Index) -> Operand:
         """Where the element `ix`, the same in all lanes, of what begins at `pointer` lies."""
