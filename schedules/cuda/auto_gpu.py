@@ -27,7 +27,7 @@ from .chains_in_parts import chain_of_few_rows
 from .chains_in_place import chains_in_place, is_chain
 from .cheapest import cheapest
 from .column_blocks import along_columns, column_blocks
-from .conv import conv_of_floats, conv_on_tensor_cores, conv_wgmma
+from .conv import conv_of_floats, conv_on_tensor_cores, conv_on_warpgroups
 from .deep_contraction import parts_of
 from .diagonal_tiles import diagonal_tiles, has_diagonals
 from .elementwise import elementwise
@@ -153,7 +153,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
         ),
         Phase(  # what includes the stages that it reads, before these get kernels of their own
             [
-                Recipe("convolution by warpgroups", _is_convolution_for_warpgroups, conv_wgmma),
+                Recipe("convolution by warpgroups", _is_convolution_for_warpgroups, conv_on_warpgroups),
                 Recipe("convolution on tensor cores", _is_convolution, conv_on_tensor_cores),
                 Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_of_floats),
                 Recipe("direct convolution", _is_convolution, direct_gpu),

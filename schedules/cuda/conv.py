@@ -253,15 +253,18 @@ def conv_split(
 
 
 @lp.composite
-def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1, **tile: Any) -> lp.Schedule:
-    """As `conv_mma` with options of its `tile`, or `conv_split` in `parts`, of operands stored first so that their rows
-    run along the channels: the folded loop that counts a dimension of each by itself, and is no part of a window.
+def conv_channels_last(
+    s: lp.Schedule, stage: str, *, parts: int = 1, warpgroups: bool = False, **tile: Any
+) -> lp.Schedule:  # fmt: skip
+    """As `conv_mma` or, for `warpgroups`, `conv_wgmma` with options of its `tile`, or `conv_split` in `parts`, of
+    operands stored first so that their rows run along the channels: the folded loop that counts a dimension of each by
+    itself, and is no part of a window.
 
     Borders are stored, too. So tiles are copied in whole vectors, asynchronously, whatever the window is.
     """
     s, stage, _ = followed(s, stage)
     p = product(s, stage)
-    channel = None if p is None else _channel(s, stage, p)
+    channel = None if p is None else channel_of(s, stage, p)
     if p is None or channel is None or p.left.along == p.right.along == channel:
         raise lp.ScheduleError(f"{stage} folds no channels across the rows of its operands")
     stored: list[str] = []
@@ -269,8 +272,8 @@ def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1, **tile: An
         if side.along != channel:
             s, made = _stored_along(s, stage, side, channel)
             stored.append(made)
-    if parts == 1:
-        s = conv_mma(s, stage, stored=tuple(stored), **tile)
+    if warpgroups or parts == 1:
+        s = (conv_wgmma if warpgroups else conv_mma)(s, stage, stored=tuple(stored), **tile)
     else:
         s = conv_split(s, stage, parts=parts, stages=AHEAD, stored=tuple(stored))
     for x in stored:
@@ -280,7 +283,7 @@ def conv_channels_last(s: lp.Schedule, stage: str, *, parts: int = 1, **tile: An
     return s
 
 
-def _channel(s: lp.Schedule, stage: str, p: Product) -> str | None:
+def channel_of(s: lp.Schedule, stage: str, p: Product) -> str | None:
     """The longest folded loop that counts a dimension of each operand by itself, and no window with another loop."""
     found: list[set[str]] = []
     for side in (p.left, p.right):
@@ -403,6 +406,16 @@ def conv_wgmma(
     if parts is None or parts == 1:
         return matmul_wgmma(s, stage, **options)
     return matmul_split(s, stage, parts=parts, **options)
+
+
+def conv_on_warpgroups(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """The product `stage` by `conv_wgmma`; where weights lie along a window, as torch's do, they are stored along their
+    channels first."""
+    p = product(s, stage)
+    channel = None if p is None else channel_of(s, stage, p)
+    if p is not None and p.left.along == channel and p.right.along in p.reduced and p.right.along != channel:
+        return conv_channels_last(s, stage, warpgroups=True)
+    return conv_wgmma(s, stage)
 
 
 @lp.composite

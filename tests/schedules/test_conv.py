@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,23 @@ def test_a_few_rows_of_many_terms_fill_a_gpu_with_warpgroups(images: int, size: 
     assert product.work.blocks >= 92
     whole = schedules.conv_wgmma(schedules.inlined(conv.schedule()), "conv", block=(128, 128))
     assert lp.predict(s, "cuda").seconds < 0.85 * lp.predict(whole, "cuda").seconds
+
+
+def test_weights_in_the_order_of_torch_are_stored_along_their_channels_for_warpgroups() -> None:
+    """Exact, of images in the order NHWC and weights of (filters, channels, height, width)."""
+    x, w = lp.placeholder((1, 5, 5, 64), "bfloat16", name="x"), lp.placeholder((64, 64, 3, 3), "bfloat16", name="w")
+    u, v, c = (lp.reduce_axis(n, name=name) for n, name in ((3, "u"), (3, "v"), (64, "c")))
+
+    def element(b: Any, i: Any, j: Any, o: Any) -> Any:
+        return lp.sum(lp.cast(x[b, i + u, j + v, c], "float32") * lp.cast(w[o, c, u, v], "float32"), axis=(c, u, v))
+
+    s = lp.Schedule(lp.relu(lp.compute((1, 3, 3, 64), element, name="conv")))
+    made = conv_channels_last(schedules.inlined(s), "conv", warpgroups=True, block=(64, 64))
+    assert all(text in lp.text(made.func) for text in ("wgmma_m64n64k16", "tma_load", "cp_async"))
+    rng = np.random.default_rng(0)
+    given = tuple(rng.integers(-2, 3, n).astype(x.dtype.numpy) for n in ((1, 5, 5, 64), (64, 64, 3, 3)))
+    (found,) = interpret(lp.lower(made, "cuda")[0], given).values()
+    np.testing.assert_array_equal(found, s.build("interpret")(*given))
 
 
 @pytest.mark.parametrize(("k", "r", "h", "taken"), [(64, 3, 28, True), (64, 1, 28, False), (64, 3, 6, False)])
