@@ -11,7 +11,7 @@ from loopir.errors import ExprError
 from loopir.ir.grammar import TRUE, Alloc, Arg, Body, Buffer, Func, If, Loop, Reduce, Size, Stmt, Store, Var
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.clone import renamed_declarations
-from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute
+from loopir.ir.traverse.walk import fresh_name, replace_buffers, substitute, take_name
 from loopir.tensor.core import Expr, Source, Updates, as_stage
 from loopir.tensor.index import Symbol
 
@@ -141,8 +141,7 @@ class _Names:
         self.buffers[b.name] = replace(b, name=name)
 
     def free(self, internal: str) -> str:
-        name = fresh_name(internal.partition("#")[0], self.taken)
-        self.taken.add(name)
+        name = take_name(internal.partition("#")[0], self.taken)
         return name
 
     def body(self, sources: Sequence[Source]) -> Body:

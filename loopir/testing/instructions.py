@@ -31,7 +31,7 @@ from loopir.ir.grammar import (
 from loopir.ir.instr.llvm_text import is_llvm_text
 from loopir.ir.ops import Instruction, find_instruction
 from loopir.ir.traverse.rebuild import replace, transform
-from loopir.ir.traverse.walk import fresh_name, taken_names
+from loopir.ir.traverse.walk import fresh_name, take_name, taken_names
 from loopir.testing.oracles.rounding import NoBound, error_bounds
 
 Array = np.ndarray[Any, Any]
@@ -187,8 +187,7 @@ def _copy_loops(inner: Buffer, outer: Buffer, taken: set[str], *, into: bool) ->
         taken.add(names[-1])
     at = tuple(Var(x) for x in names)
     row = (Int(TRIED_ROW), *at)
-    label = fresh_name(f"{inner.name}_{'in' if into else 'out'}", taken)
-    taken.add(label)
+    label = take_name(f"{inner.name}_{'in' if into else 'out'}", taken)
     s: Stmt = Store(label, inner, at, Load(outer, row)) if into else Store(label, outer, row, Load(inner, at))
     for name, size in reversed(list(zip(names, inner.shape, strict=True))):
         s = Loop(name, size, "serial", (s,))

@@ -65,7 +65,7 @@ from loopir.ir.parser.parse_expr import Names, Sort
 from loopir.ir.parser.python_instead import instead_of_loop, instead_of_statement, instead_of_target
 from loopir.ir.parser.syntax_tree import syntax_tree
 from loopir.ir.recursion import deep
-from loopir.ir.traverse.walk import fresh_name, map_stmts, replace, statements, stored_buffers, substitute
+from loopir.ir.traverse.walk import fresh_name, map_stmts, replace, statements, stored_buffers, substitute, take_name
 from loopir.ir.verify.unwritten import require_written_first
 from loopir.ir.verify.verify import Stage, verify
 
@@ -319,8 +319,7 @@ class _Reader(Declarations):
     def local_scalar(self, target: ast.Name, value: ast.expr, rest: Sequence[ast.stmt]) -> Stmt:
         """`t = a[i]`, of a name that is new, as memory of no dimension for what follows in its block."""
         given = self.value(value, None)
-        name = fresh_name(target.id, self.taken)
-        self.taken.add(name)
+        name = take_name(target.id, self.taken)
         b = Buffer(name, (), given.dtype, "local")
         saved = dict(self.names.buffers)
         store = Store(self.label(None, name), b, (), given)
@@ -429,8 +428,7 @@ class _Reader(Declarations):
 
     def head(self, name: str, extent: ast.expr | Index, kind: str) -> tuple[str, Index, str]:
         """A loop's unique name, extent and kind; inside it `name` means that loop."""
-        var = fresh_name(name, self.taken)
-        self.taken.add(var)
+        var = take_name(name, self.taken)
         length = extent if isinstance(extent, Index) else self.index(extent)
         self.names.indices[name] = Var(var)
         return var, length, kind
@@ -469,8 +467,7 @@ class _Reader(Declarations):
         scopes = (*SCOPES, *MEMORIES)
         if scope not in scopes or not isinstance(call.args[0], ast.Constant) or set(options) - {"scope", "layout"}:
             self.fail(call, f'alloc takes "dtype[shape]", a scope of {", ".join(scopes)}, and a layout')
-        name = fresh_name(target.id, self.taken)
-        self.taken.add(name)
+        name = take_name(target.id, self.taken)
         layout = self.layout(options["layout"]) if "layout" in options else None
         b = self.declaration(call, name, str(call.args[0].value), scope, layout)
         self.names.buffers[target.id] = b

@@ -14,11 +14,11 @@ from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
     StmtPath,
     free_vars,
-    fresh_name,
     leaf_paths,
     replace,
     rewrite,
     substitute,
+    take_name,
     taken_names,
 )
 
@@ -73,8 +73,7 @@ def init_nest(place: StmtPath, taken: set[str], first: Stmt) -> Body:
     body: Body = ()
     labels = {*taken, *nest.names}
     for n, (b, value) in enumerate(zip(reduce.buffers, reduce.init, strict=True)):
-        label = fresh_name(f"{reduce.label}_init" if n == 0 else f"{reduce.label}_init_{n}", labels)
-        labels.add(label)
+        label = take_name(f"{reduce.label}_init" if n == 0 else f"{reduce.label}_init_{n}", labels)
         at = tuple(substitute(x, nest.env) for x in reduce.at)
         body = (*body, Store(label, b, at, substitute(value, nest.env)))
     return nest.around(body)
@@ -107,8 +106,7 @@ class Elements:
                         f"reduction {stmt.label} cannot start outside its loops: the extent of {s.var} depends on "
                         f"{', '.join(sorted(free_vars(s.extent) & over))}, which it reduces over"
                     )
-                name = fresh_name(f"{s.var}{suffix}", used)
-                used.add(name)
+                name = take_name(f"{s.var}{suffix}", used)
                 env[s.var] = Var(name)
                 shells.append(Loop(name, s.extent, s.kind, ()))
             elif isinstance(s, If):

@@ -34,13 +34,13 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.traverse.walk import (
     free_vars,
-    fresh_name,
     leaf_paths,
     loaded_buffers,
     map_body,
     map_stmts,
     nodes,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.target import Target
@@ -116,11 +116,9 @@ def _lifted(loop: Loop, only: Stmt, ctx: Context, labels: set[str]) -> Stmt:
             tests = [_for_all(t, loop, ctx) for t in conjuncts(cond)]
             if None in tests or not tests:
                 return loop
-            other = fresh_name(only.label, labels)
-            labels.add(other)
+            other = take_name(only.label, labels)
             yes, no = (replace(loop, body=(x,)) for x in (replace(only, value=a), replace(only, value=b, label=other)))
-            lane = fresh_name(loop.var, labels)
-            labels.add(lane)
+            lane = take_name(loop.var, labels)
             renamed = replace(no, var=lane, body=tuple(substitute(x, {loop.var: Var(lane)}) for x in no.body))
             return If(conj(*_not_none(tests)), (yes,), (renamed,))
         case _:

@@ -25,7 +25,7 @@ from loopir.ir.grammar import (
     Stmt,
     Store,
 )
-from loopir.ir.traverse.walk import fresh_name, loaded_buffers, rewrite, statements, taken_names
+from loopir.ir.traverse.walk import loaded_buffers, rewrite, statements, take_name, taken_names
 from loopir.lower.target import Target
 
 
@@ -34,8 +34,7 @@ def outline_kernels(func: Func, target: Target) -> Func:
     taken = taken_names(func)
 
     def kernel(body: Body) -> Stmt:
-        name = fresh_name(f"{func.name}_kernel", taken)
-        taken.add(name)
+        name = take_name(f"{func.name}_kernel", taken)
         return Kernel(name, body)
 
     def host(body: Body) -> Body:
@@ -87,8 +86,7 @@ def _with(s: Stmt, store: Store, taken: set[str]) -> Stmt:
     if not isinstance(s, If):
         assert isinstance(s, Alloc)
         return replace(s, body=(*s.body, store))
-    label = fresh_name(store.label, taken)
-    taken.add(label)
+    label = take_name(store.label, taken)
     return replace(s, then=(*s.then, store), orelse=(*s.orelse, replace(store, label=label)))
 
 

@@ -49,12 +49,12 @@ from loopir.ir.layout.layouts import evaluate, fragment_elements, register_tile,
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     free_vars,
-    fresh_name,
     loaded_buffers,
     map_body,
     map_stmts,
     nodes,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.lower.target import Target
@@ -136,8 +136,7 @@ def _distribute_nest(func: Func, nest: _Nest, ctx: Context, taken: set[str]) -> 
             raise LowerError(f"{clash.witness}, in another lane, which nothing orders; stage {b.name} in shared memory")
 
     def name(hint: str) -> str:
-        made = fresh_name(hint, taken)
-        taken.add(made)
+        made = take_name(hint, taken)
         return made
 
     if _is_shared_fold(nest, layout):

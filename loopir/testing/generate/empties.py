@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Alloc, Body, Buffer, Cmp, Func, If, Index, InstrRegion, Int, Loop, Stmt, WarpSpecialized
-from loopir.ir.traverse.walk import fresh_name, replace, rewrite, statements, taken_names
+from loopir.ir.traverse.walk import replace, rewrite, statements, take_name, taken_names
 from loopir.ir.verify.verify import verify
 from loopir.testing.generate.draws import choose
 
@@ -47,8 +47,7 @@ def _empty(draw: st.DrawFn, taken: set[str], extent: Index) -> Stmt:
     kind = choose(draw, ("alloc", "alloc", "loop", "if"))
     if kind == "if":
         return If(Cmp("<", Int(0), extent), inner)
-    name = fresh_name("T" if kind == "alloc" else "q", taken)
-    taken.add(name)
+    name = take_name("T" if kind == "alloc" else "q", taken)
     if kind == "loop":
         return Loop(name, choose(draw, (extent, Int(0), Int(1))), "serial", inner)
     return Alloc(Buffer(name, (extent,), float32), inner)

@@ -43,7 +43,7 @@ from loopir.ir.grammar import (
     minimum,
 )
 from loopir.ir.ops import MONOIDS, REGISTRY
-from loopir.ir.traverse.walk import free_vars, fresh_name, take_name
+from loopir.ir.traverse.walk import free_vars, take_name
 from loopir.ir.verify.verify import evaluate, verify
 from loopir.testing.generate.draws import between
 from loopir.testing.generate.expressions import Expressions, Plan, all_in, reads_memory
@@ -319,8 +319,7 @@ class _Builder(Expressions):
     # ------------------------------------------------------------ statements
 
     def label(self, b: Buffer) -> str:
-        label = fresh_name(self.pick("step", "update") if self.rarely() else b.name, self.labels)
-        self.labels.add(label)
+        label = take_name(self.pick("step", "update") if self.rarely() else b.name, self.labels)
         return label
 
     def monoid(self, buffers: Sequence[Buffer]) -> Monoid:

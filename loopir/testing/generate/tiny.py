@@ -37,7 +37,7 @@ from loopir.ir.grammar import (
     Var,
 )
 from loopir.ir.ops import REGISTRY
-from loopir.ir.traverse.walk import fresh_name, take_name
+from loopir.ir.traverse.walk import take_name
 from loopir.ir.verify.verify import verify
 from loopir.testing.generate.draws import Drawer
 
@@ -167,7 +167,7 @@ class _Tiny(Drawer):
         return made
 
     def label(self, b: Buffer) -> str:
-        self.labels.add(label := fresh_name(b.name, self.labels))
+        label = take_name(b.name, self.labels)
         return label
 
     # ------------------------------------------------------------ nests

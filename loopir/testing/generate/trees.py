@@ -63,7 +63,7 @@ from loopir.ir.grammar import (
     Xor,
 )
 from loopir.ir.ops import MONOIDS, REGISTRY
-from loopir.ir.traverse.walk import fresh_name
+from loopir.ir.traverse.walk import take_name
 from loopir.ir.verify.verify import verify
 from loopir.testing.generate.draws import Drawer, between
 
@@ -119,8 +119,7 @@ class _Trees(Drawer):
     in_kernel: bool = False
 
     def name(self, *hints: str) -> str:
-        name = fresh_name(self.pick(*hints), self.names)
-        self.names.add(name)
+        name = take_name(self.pick(*hints), self.names)
         return name
 
     # ------------------------------------------------------------ expressions
@@ -281,8 +280,7 @@ class _Trees(Drawer):
         return self.reduce(b, [x for x in free if x.shape == b.shape and x != b])
 
     def label(self, b: Buffer) -> str:
-        label = fresh_name(self.pick(b.name, b.name, "s", "B_1", "not a name!"), self.labels)
-        self.labels.add(label)
+        label = take_name(self.pick(b.name, b.name, "s", "B_1", "not a name!"), self.labels)
         return label
 
     def reduce(self, b: Buffer, others: list[Buffer]) -> Stmt:

@@ -51,13 +51,13 @@ from loopir.ir.traverse.walk import (
     accessed_buffers,
     bodies,
     free_vars,
-    fresh_name,
     leaf_paths,
     map_kernels,
     nodes,
     rewrite,
     siblings,
     statements,
+    take_name,
     taken_names,
 )
 from loopir.lower.gpu.asynchronous.async_groups import is_issued, is_serial, issues
@@ -171,8 +171,7 @@ class _Kernel:
         return body
 
     def ring(self, slots: int) -> Buffer:
-        name = fresh_name("ring", self.taken)
-        self.taken.add(name)
+        name = take_name("ring", self.taken)
         self.made.append(Buffer(name, (Int(slots),), uint64, "shared"))
         return self.made[-1]
 

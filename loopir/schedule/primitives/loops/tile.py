@@ -17,11 +17,11 @@ from loopir.errors import ScheduleError
 from loopir.ir.grammar import TRUE, Cond, Func, If, Index, Int, Loop, conj
 from loopir.ir.traverse.walk import (
     free_vars,
-    fresh_name,
     loaded_buffers,
     path_to,
     replace,
     replace_loop,
+    take_name,
     taken_names as names_of,
 )
 from loopir.schedule.core.facts import Facts
@@ -106,8 +106,8 @@ def _named(func: Func, targets: Sequence[str]) -> dict[str, tuple[str, str]]:
     taken, found = names_of(func), dict[str, tuple[str, str]]()
     for v in targets:
         taken.discard(v)
-        taken.add(outer := fresh_name(f"{v}_o", taken))
-        taken.add(inner := fresh_name(f"{v}_i", taken))
+        outer = take_name(f"{v}_o", taken)
+        inner = take_name(f"{v}_i", taken)
         found[v] = outer, inner
     return found
 

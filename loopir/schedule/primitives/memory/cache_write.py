@@ -41,6 +41,7 @@ from loopir.ir.traverse.walk import (
     replace,
     statements,
     substitute,
+    take_name,
     taken_names,
 )
 from loopir.schedule.core.find import find_stage, join_names
@@ -346,8 +347,7 @@ def _copies(site: CacheSite, caches: Sequence[CachedBox], *, out: bool) -> Body:
             tuple(substitute(x, nest.env) for x in at) for at in (s.at, c.at(s.at, lambda: site.starting(site.place)))
         )
         hint = s.label if out and n == 0 else c.source.name if out else f"{c.cache.name}_in"
-        label = fresh_name(hint, labels)
-        labels.add(label)
+        label = take_name(hint, labels)
         if out:
             body = (*body, Store(label, c.source, element, Load(c.cache, kept)))
         else:
