@@ -39,7 +39,7 @@ from .recipe_table import Phase, Recipe, apply_phases, is_lowered, lowered
 from .recomputed_products import with_recomputed_products
 from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
-from .short_folds import short_fold, short_folds
+from .short_folds import folds_in_steps, has_steps, short_fold, short_folds
 from .stencil_rows import neighbours, reaches
 from .steps_in_blocks import in_steps, own_intermediates, steps_in_blocks
 from .tiled_products import (
@@ -169,6 +169,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("product in tiles", _is_free_product, multiply, checked=False),
                 Recipe("product of copies of views", _is_free_product, multiply_copies),
                 Recipe("rows after a product", _starts_rows, _rows_after, ends="program"),
+                Recipe("reduction in steps", _streams_in_steps, _cheapest_of_steps),
                 Recipe("reduction", _streams, reduction, ends="row"),
                 Recipe("fold into one", _is_one_fold, _by_several),
                 Recipe("chains in place", is_chain, lambda s, x: chains_in_place(s, x, threads=threads)),
@@ -270,6 +271,19 @@ def _streams(s: lp.Schedule, stage: str) -> bool:
     return streams(s, stage) and one_nest(s, stage)
 
 
+def _streams_in_steps(s: lp.Schedule, stage: str) -> bool:
+    return _streams(s, stage) and has_steps(s, stage)
+
+
+def _cheapest_of_steps(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """A vector of results by a thread, where that takes less time than threads that fold together."""
+    together, steps = partial(reduction, stage=stage), partial(folds_in_steps, stage=stage)
+    made = cheapest(s, (together, steps), part=(stage,))
+    if made is None or made.trace[-1].name != folds_in_steps.__name__:
+        raise lp.ScheduleError(f"{stage} is folded by several threads")
+    return made
+
+
 def _has_no_free_loop(s: lp.Schedule, stage: str) -> bool:
     return not free_loops(s, stage)
 
@@ -299,8 +313,10 @@ def _is_known_fold(s: lp.Schedule, stage: str) -> bool:
 
 
 def _cheapest_fold(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:
-    """Each result by a thread, which waits for one load after the other, or by several; the cheaper of both."""
-    recipes = (partial(_by_thread, stage=stage, threads=threads), partial(_by_several, stage=stage))
+    """Each result by a thread, which waits for one load after the other, or by several, or a vector of results by a
+    thread; the cheapest of these."""
+    recipes = [partial(_by_thread, stage=stage, threads=threads), partial(_by_several, stage=stage)]
+    recipes += [partial(folds_in_steps, stage=stage, threads=threads)] if has_steps(s, stage) else []
     if (made := cheapest(s, recipes, part=(stage,))) is None:
         raise lp.ScheduleError(f"{stage} is folded by no threads")
     return made

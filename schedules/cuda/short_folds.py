@@ -49,6 +49,8 @@ MANY_TERMS, MOST_AT_ONCE = 6, 36
 LINE_ROWS, LOST, FULL = (8, 4, 2), 1.2, 4
 """How many results a thread makes then along windows that overlap, the most that can be; how many times as many as
 there are these may be; and what part of the threads that a GPU holds are enough for it."""
+TERMS_AT_ONCE = 4
+"""Elements that a thread folds at once, of those that are too many to be spelled out."""
 MIN_RESULTS_PER_COPY = 128
 """How many times as many results there are as elements of an operand that is copied for them."""
 MIN_VECTOR_BYTES = 8
@@ -108,17 +110,59 @@ def short_folds(
     share = total // (machine.processors * machine.threads_per_processor) if total is not None else MOST_STATEMENTS
     most = max(1, min(MOST_STATEMENTS // terms, share))
     recipes = [partial(_in_one, stage=stage, last=last, loops=loops, most=most, given=(results, rows), threads=threads)]
-    lines = _lines_tile(s, stage, last, loops, max(1, FULL * share)) if not results and not rows else None
-    if lines is not None and terms >= MANY_TERMS:
-        tile, kept = lines
-        by_lines = partial(_by_threads, stage=stage, last=last, tile=tile, threads=threads, kept=kept)
-        recipes = [by_lines] if terms > MOST_AT_ONCE else [*recipes, by_lines]
-    if reads_long_rows(s, stage) and not results and not rows:
-        recipes.append(partial(_rows_by_several, stage=stage, last=last))
+    if not results and not rows:
+        recipes = _recipes_of_terms(s, stage, last, loops, recipes, terms, max(1, FULL * share), threads)
     made = cheapest(s, recipes) if len(recipes) > 1 else recipes[0](s)
     if made is None:
         raise lp.ScheduleError(f"{stage} is not taken by threads of several results")
     return made
+
+
+def _recipes_of_terms(
+    s: lp.Schedule, stage: str, last: str, loops: Sequence[str], plain: list[Any], terms: int, share: int, threads: int
+) -> list[Any]:
+    """The recipes for a fold of so many `terms`, of which those that are `plain` spell out all of it."""
+    recipes = [*plain]
+    lines = _lines_tile(s, stage, last, loops, share)
+    if lines is not None and terms >= MANY_TERMS:
+        tile, kept = lines
+        by_lines = partial(_by_threads, stage=stage, last=last, tile=tile, threads=threads, kept=kept)
+        recipes = [by_lines] if terms > MOST_AT_ONCE else [*recipes, by_lines]
+    if terms > MOST_AT_ONCE and has_steps(s, stage):
+        recipes.append(partial(folds_in_steps, stage=stage, threads=threads))
+    if reads_long_rows(s, stage):
+        recipes.append(partial(_rows_by_several, stage=stage, last=last))
+    return recipes
+
+
+def has_steps(s: lp.Schedule, stage: str) -> bool:
+    """Whether `folds_in_steps` may take `stage`: it reads vectors along its results, and what it multiplies these with
+    is the same for all results of a vector, as in products of vectors with a matrix that is picked for each."""
+    over, free, reads = s.reduced(stage), spatial_loops(s, stage), reads_of(s, stage)
+    if not over or not free or not one_nest(s, stage) or iterations(s, s.loops(stage)) is None:
+        return False
+    vectors = [t for t in reads if t.contiguous(free[-1]) and not t.invariant(over[-1])]
+    return bool(vectors) and any(t.invariant(free[-1]) and not t.invariant(over[-1]) for t in reads)
+
+
+@lp.composite
+def folds_in_steps(s: lp.Schedule, stage: str, *, threads: int = 256) -> lp.Schedule:
+    """`s` with the fold `stage`, and the stage that alone reads it element by element, by threads of a vector of
+    results each, which fold `TERMS_AT_ONCE` elements at once: these are in registers, and are read as vectors.
+    ScheduleError where there are no vectors, or results depend on each other."""
+    last = _last(s, stage)
+    loops = free_loops(s, last)
+    if not has_steps(s, stage) or not loops or set(s.loops(last)) - {*loops, *s.reduced(last)}:
+        raise lp.ScheduleError(f"{stage} folds no vectors of independent results")
+    inner, fold = spatial_loops(s, stage)[-1], s.reduced(stage)[-1]
+    widest = max(t.dtype.bytes for t in reads_of(s, stage) if t.contiguous(inner))
+    width = _largest_divisor(extent(s, loops[-1]), VECTOR_BYTES // widest)
+    step = _largest_divisor(extent(s, fold), TERMS_AT_ONCE)
+    if width == 1 or step == 1:
+        raise lp.ScheduleError(f"{stage} has neither whole vectors of results nor several elements to fold at once")
+    s, (_, one) = s.split(fold, step).with_loops
+    kept = [x for x in s.reduced(stage) if x != one]
+    return _by_threads(s, stage, last, {loops[-1]: width}, threads, kept)
 
 
 def reads_long_rows(s: lp.Schedule, stage: str) -> bool:

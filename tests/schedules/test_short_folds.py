@@ -7,7 +7,15 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-from schedules.cuda.short_folds import _by_threads, _lines_tile, _rows_by_several, short_fold, short_folds
+from schedules.cuda.short_folds import (
+    TERMS_AT_ONCE,
+    _by_threads,
+    _lines_tile,
+    _rows_by_several,
+    folds_in_steps,
+    short_fold,
+    short_folds,
+)
 
 
 def pool(n: int, c: int, h: int, k: int, stride: int, dtype: str = "float32") -> lp.Schedule:
@@ -183,3 +191,35 @@ def test_rows_folded_by_threads_together_are_right(after: bool) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")):
         made = _rows_by_several(s, s.stages[0], s.stages[-1])
     assert_equivalent(s, made)
+
+
+def picked(rows: int, terms: int, columns: int, dtype: str, last: bool) -> lp.Schedule:
+    """A vector by a matrix that is picked for each."""
+    x = lp.placeholder((rows, terms), dtype, name="x")
+    w = lp.placeholder((3, terms, columns), dtype, name="w")
+    ids = lp.placeholder((rows,), "int64", name="ids")
+    k = lp.reduce_axis(terms, name="k")
+    y = lp.compute((rows, columns), lambda i, j: lp.sum(x[i, k] * w[ids[i], k, j], axis=k), name="y")
+    return lp.Schedule(lp.maximum(y, 0.0) if last else y)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.integers(1, 5), st.integers(2, 24), st.integers(2, 24), st.sampled_from(["float32", "float64"]), st.booleans()
+)
+def test_folds_in_steps_are_what_they_were(rows: int, terms: int, columns: int, dtype: str, last: bool) -> None:
+    s = picked(rows, terms, columns, dtype, last)
+    vectors = any(columns % n == 0 for n in range(2, 16 // (8 if dtype == "float64" else 4) + 1))
+    if vectors and any(terms % n == 0 for n in range(2, TERMS_AT_ONCE + 1)):
+        assert_equivalent(s.func, folds_in_steps(s, s.stages[0], threads=8).func)
+    else:
+        with pytest.raises(lp.ScheduleError, match="neither whole vectors of results nor several elements"):
+            folds_in_steps(s, s.stages[0])
+
+
+@pytest.mark.parametrize("terms", [64, 128])
+def test_matrices_that_are_picked_are_read_as_vectors(terms: int) -> None:
+    s = picked(4096, terms, 512, "float32", last=False)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    assert "folds_in_steps" in made.script()
+    assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
