@@ -355,3 +355,22 @@ def test_partial_results_of_an_atomic_fold_are_folded_one_after_the_other() -> N
     func = lp.parse(ATOMIC.format(outer="range(n)", inner="range(4)"))
     after = lp.Schedule(func).rfactor("Y", "i").func
     assert first_violation(func, after, small_sizes(func)) is None
+
+
+def test_rfactor_folds_into_no_element_that_a_loop_of_none_keeps_unwritten() -> None:
+    """Of no iterations of r nothing is stored, and nothing folded."""
+    source = """
+def f(n: "size", A: "int32[4]", Y: "inout int32[1]"):
+    with alloc("int32[1]") as T:
+        for z in range(EXT):
+            T[0]: "zero" = 100
+        for k in range(4):
+            for r in range(EXT):
+                T[0] = min(A[k], over=k)
+        for y in range(EXT):
+            Y[0] = T[0]
+"""
+    s = lp.Schedule(lp.parse(source.replace("EXT", "n")))
+    with pytest.raises(lp.ScheduleError, match="into elements of T that nothing may have written"):
+        s.rfactor("T", "k")
+    assert lp.Schedule(lp.parse(source.replace("EXT", "2"))).why("rfactor", "T", "k") is None

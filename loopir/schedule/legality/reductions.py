@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     Const,
     Func,
     If,
+    Load,
     Loop,
     Monoid,
     Node,
@@ -209,6 +210,14 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
         raise ScheduleError(
             f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(asked)} where to",
             loop=loop, suggestion="loops that surely run, and no guards that speak of them",
+        )  # fmt: skip
+    again = [s for s in fold.loops() if s not in shells and s.var not in fold.over]  # that do no more than repeat it
+    element = [Load(b, fold.reduce.at) for b in fold.reduce.buffers]
+    left = [s for s in fold.shells if s not in shells]
+    if again and (new := unwritten_memory(func, fold.reduce.label, element, left)):
+        raise ScheduleError(
+            f"{fold.reduce.label} would be folded where it is not now, into elements of {join_names(new)} that nothing "
+            f"may have written", loop=loop, suggestion=f"a loop around {join_names(repr(s.var) for s in again)}",
         )  # fmt: skip
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
     new = replace_stmt(func, fold.start, total)
