@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.analysis.regions.footprint import accesses_in, footprint
-from loopir.ir.grammar import Func, Index, Loop
+from loopir.analysis.regions.footprint import accesses_in, footprint, upper_sides
+from loopir.arith.poly import Poly, to_index
+from loopir.ir.grammar import Func, Index, Int, Loop, Max, Min, Var
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.walk import loops
 from loopir.schedule.core.facts import known_in
@@ -119,3 +120,15 @@ def f(n: "size", Y: "out float32[n, 6]"):
     s = s.fuse("i", "j").cache_write("Y", "global")
     for n in (0, 3):
         assert s.build("interpret")(n=n).shape == (n, 6)
+
+
+@given(st.tuples(*[st.integers(-1, 1)] * 4), st.integers(1, 2), st.integers(1, 2))
+def test_sides_of_minima_in_one_another_bound_them_from_above(parts: tuple[int, ...], a: int, b: int) -> None:
+    """The side of one may take off another that stood beside it."""
+    n = Var("n")
+    least, most = Min(Int(a), n), Max(Int(b), n)
+    atoms = (Min(Int(b), n - least), least, Max(Int(a), n - most), most)
+    p: Poly = {(x,): c for x, c in zip(atoms, parts, strict=True) if c}
+    for q in upper_sides(p):
+        for value in range(6):
+            assert evaluate(to_index(p), {"n": value}) <= evaluate(to_index(q), {"n": value})

@@ -209,3 +209,20 @@ def test_what_is_moved_to_other_elements_is_not_padded(value: str) -> None:
     t = s.pad("correct") if s.why("pad", "correct") is None else None
     for n in (1, 4, 6) if t is not None else ():
         assert_same(s.func, t.func, {"n": n})
+
+
+def test_a_guard_stays_that_keeps_a_divisor_from_being_0() -> None:
+    """At n = 0 nothing may be read, although nobody uses it: what is proved of `i % n` is proved of numbers."""
+    s = lp.Schedule(
+        lp.parse("""
+def f(n: "size", A: "float64[n]", Y: "out float64[3]"):
+    with alloc("float64[1]") as T:
+        for i in range(3):
+            if 1 <= n:
+                T[0] = A[n - i % n - 1]
+        for j in range(3):
+            Y[j] = 0.0
+""")
+    )
+    with pytest.raises(lp.ScheduleError, match="which is not known to be inside A"):
+        s.pad("T")

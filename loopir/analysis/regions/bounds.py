@@ -88,6 +88,14 @@ def find_out_of_bounds(func: Func, label: str | None = None) -> OutOfBoundsAcces
     return None
 
 
+def positive_divisors(indices: Iterable[Node]) -> list[Cond]:
+    """What has to hold for `indices` to be numbers: that each divisor in them is 1 or more, those inside others first.
+
+    What is proved of a quotient or a remainder takes that for granted."""
+    parts = reversed([x for at in indices for x in nodes(at)])
+    return [Cmp("<=", Int(1), x.b) for x in parts if isinstance(x, FloorDiv | Mod)]
+
+
 def _leaves(func: Func, s: Statement, access: Access, b: Buffer) -> OutOfBoundsAccess | None:
     known = _where(func, s, access)
     spans = dict(zip(s.dims, s.extents, strict=True))

@@ -458,8 +458,10 @@ def upper_sides(p: Poly) -> Iterator[Poly]:
     for chosen in product(*(sides for _, sides in open_[:4])):
         out = dict(p)
         for (x, _), side in zip(open_, chosen, strict=False):
-            c = out.pop((x,))
-            out = poly_add(out, poly(side, Context()), c)
+            c = out.get((x,), 0)  # the side of another may have taken it off, or more
+            if c and (c > 0) is isinstance(x, Min):
+                del out[(x,)]
+                out = poly_add(out, poly(side, Context()), c)
         yield out
 
 

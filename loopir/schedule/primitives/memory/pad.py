@@ -12,7 +12,7 @@ from loopir.analysis.dataflow.idle_iterations import always_folds
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
 from loopir.analysis.dependence.depend import SIZE, Pair, concurrent_conflict
-from loopir.analysis.regions.bounds import find_out_of_bounds, instance_of
+from loopir.analysis.regions.bounds import find_out_of_bounds, instance_of, positive_divisors
 from loopir.arith.poly import poly_add, to_index
 from loopir.arith.sample_points import refuted_by_sample
 from loopir.arith.simplify import EMPTY, Context, poly, simplify_cond
@@ -364,7 +364,8 @@ def _require_inside(stmt: Store | Reduce, there: Known) -> None:
     read = [(n.buffer, n.at, there.start if n in starting else there.here) for n in loads]
     for verb, found in (("reads", read), ("writes", [(b, at, there.start) for b, at in targets])):
         for b, at, known in found:
-            tests = (c for x, d in zip(at, b.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, d)))
+            tests = positive_divisors(at)
+            tests += (c for x, d in zip(at, b.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, d)))
             if any(simplify_cond(c, known) != TRUE for c in tests):
                 what = f"{stmt.label} {verb} {text(Load(b, at))}, which is not known to be inside {b.name}"
                 raise ScheduleError(what, suggestion="cache_read of what it reads and cache_write of what it writes")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopir.analysis.regions.bounds import OutOfBoundsAccess, find_out_of_bounds
+from loopir.analysis.regions.bounds import OutOfBoundsAccess, find_out_of_bounds, positive_divisors
 from loopir.arith.poly import expand_index
 from loopir.arith.simplify import nonnegative, poly, simplify_cond
 from loopir.arith.simplify_func import statements_known
@@ -22,14 +22,12 @@ from loopir.ir.grammar import (
     Buffer,
     Cmp,
     Cond,
-    FloorDiv,
     Func,
     If,
     Index,
     Int,
     Load,
     Loop,
-    Mod,
     Node,
     Not,
     Select,
@@ -325,8 +323,7 @@ class _Copy:
         for x in self.along:
             known = known.loop(x.var, x.extent)
         known = known.inside(*kept)
-        parts = reversed([x for at in load.at for x in nodes(at)])  # what is inside is evaluated first
-        asked = [Cmp("<=", Int(1), x.b) for x in parts if isinstance(x, FloorDiv | Mod)]
+        asked = positive_divisors(load.at)
         for x, size in zip(load.at, load.buffer.shape, strict=True):
             asked += Cmp("<=", Int(0), x), Cmp("<", x, size)
         return [c for c in (simplify_cond(c, known) for c in asked if c not in kept) if c != TRUE]
