@@ -11,7 +11,7 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, DTypeLike, bool_, float32
-from loopir.ir.grammar import Const, Index, IndexToValue, Int, Load, Monoid, Op, Param, Select, Value, Var
+from loopir.ir.grammar import Cast, Const, Index, IndexToValue, Int, Load, Monoid, Op, Param, Value, Var
 from loopir.ir.ops import MONOIDS
 from loopir.ir.traverse.walk import nodes
 from loopir.tensor.core import (
@@ -101,9 +101,10 @@ SMALL = 16
 
 
 def _is_made(value: Value) -> bool:
-    """Whether `value` is more than an element of memory, converted perhaps."""
-    found = list(nodes(value))
-    return any(isinstance(n, Load) for n in found) and any(isinstance(n, Op | Select) for n in found)
+    """Whether `value` is made of memory, and more than an element of it, wherever that is found, converted perhaps."""
+    while isinstance(value, Cast):
+        value = value.value
+    return not isinstance(value, Load) and any(isinstance(n, Load) for n in nodes(value))
 
 
 def _reduce_elements(
