@@ -19,6 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from loopir.arith.simplify import clear_caches
+from loopir.schedule.core.primitive import forget_made
 
 
 class Stale(AssertionError):
@@ -76,8 +77,9 @@ def _compiled(function: FunctionType, where: str, old: str, new: str) -> CodeTyp
 
 
 def forget_answers() -> None:
-    """Drop what was worked out with other rules: the answers of every cache in loopir."""
+    """Drop what was worked out with other rules: the answers of every cache in loopir, and what steps have made."""
     clear_caches()
+    forget_made()
     for name, module in list(sys.modules.items()):
         if name.startswith("loopir."):
             for value in list(vars(module).values()):

@@ -24,18 +24,19 @@ WARPS = family(
     "warps with roles, clusters and boxes",
     Mutant(
         "fills what is read", "a buffer is filled before those who read it have said that they are done",
-        "lower.gpu.asynchronous.warp_specialize:_RolePlan.fill", "(MBarrierWait(t.is_empty, 1), told,", "(told,",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.fill", "(MBarrierWait(t.is_empty, 1), expected,",
+        "(expected,",
         FILLED,
     ),
     Mutant(
         "reads what is coming", "a buffer is read without a wait for what fills it",
-        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using",
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.in_turns",
         "before[reading[0]].append(MBarrierWait(t.is_full))", "pass", FILLED,
     ),
     Mutant(
         "said too soon", "a buffer is said to be read before it is",
-        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using",
-        "after[reading[-1]] += self.released(t, lane)", "before[reading[0]] += self.released(t, lane)", FILLED,
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.in_turns",
+        "after[reading[-1]] += self.released(t)", "before[reading[0]] += self.released(t)", FILLED,
     ),
     Mutant(
         "one tile's copies", "of a block that stays, the warps that copy are done when the first tile is",
@@ -49,13 +50,13 @@ WARPS = family(
     ),
     Mutant(
         "turns not passed by", "who has a tile does not come by the turns of the others' tiles",
-        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using", "(replace(MBarrierWait(alone.is_full), skip=True),)",
-        "()", IN_TURN,
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.in_own_turns",
+        "(replace(MBarrierWait(alone.is_full), skip=True),)", "()", IN_TURN,
     ),
     Mutant(
         "keeps its turn", "a warpgroup without a tile does not let the next one have its turn",
-        "lower.gpu.asynchronous.warp_specialize:_RolePlan.using", "other = (*s.orelse, order.wait(), order.next())",
-        "other = s.orelse", IN_TURN,
+        "lower.gpu.asynchronous.warp_specialize:_RolePlan.consumed_nest",
+        "other = (*s.orelse, self.order.wait(), self.order.next())", "other = s.orelse", IN_TURN,
     ),
     Mutant(
         "nobody begins", "no warpgroup gives the first one its first turn",
