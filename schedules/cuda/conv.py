@@ -324,14 +324,16 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
     if (counts := _counts_of_parts(s, stage, SPLIT_TILE, 2)) is not None:
         cut, made, _ = followed(s, stage)
-        if not _is_wide(cut, require_product(cut, made)):
+        p = require_product(cut, made)
+        wide = _is_wide(cut, p)
+        if not wide:
             recipes += [partial(one, how=conv_mma, options=dict(x)) for x in GATHERED_TILES]
         recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
         recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
         found = _tile_count(s, stage, FEW)
-        if found is not None and found[0] < lp.machine().processors:
-            hows = (conv_mma, conv_channels_last)
-            recipes += [partial(one, how=how, options=dict(x)) for how in hows for x in SMALL_TILES]
+        if not counts and found is not None and found[0] < lp.machine().processors:
+            how = conv_mma if wide or channel_of(cut, made, p) is None else conv_channels_last
+            recipes += [partial(one, how=how, options=dict(x)) for x in SMALL_TILES]
     return _cheapest_of(s, stage, recipes)
 
 
