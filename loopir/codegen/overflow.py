@@ -1,7 +1,7 @@
 """Refuse indices that overflow 64 bits: when a program is built, or at a call before anything runs.
 
 Indices are exact, and compiled code computes them in 64 bits. Every subexpression has a bound over the sizes alone
-(`loopir.codegen.cuda.index_bounds.Bounds`): a constant bound that is too large ends the build; the others are
+(`loopir.codegen.index_bounds.Bounds`): a constant bound that is too large ends the build; the others are
 evaluated, in Python's integers, at each call whose sizes are not small.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from loopir.codegen.cuda.index_bounds import Bounds, Range, ends
+from loopir.codegen.index_bounds import Bounds, Range, ends
 from loopir.errors import LowerError, spelled
 from loopir.ir.grammar import (
     Add,

@@ -12,7 +12,6 @@ from itertools import count
 from math import prod
 
 from loopir.codegen.cuda.atomic import ATOMIC_PRELUDE, update
-from loopir.codegen.cuda.index_bounds import index_bounds as bounds
 from loopir.codegen.cuda.launch_comment import launch_comment
 from loopir.codegen.cuda.layout_text import without_double_parentheses, wrapped
 from loopir.codegen.cuda.loop_names import short_loop_names
@@ -31,6 +30,7 @@ from loopir.codegen.cuda.speculate import hoisted_functions, speculated_register
 from loopir.codegen.cuda.values import VALUE_PRELUDE, CudaValues, memory_type, value_type
 from loopir.codegen.fast_division import DIVISION_PRELUDE, divisors
 from loopir.codegen.host import python_index
+from loopir.codegen.index_bounds import index_bounds as bounds
 from loopir.codegen.overflow import index_bounds
 from loopir.codegen.params import kernels_of, params_of
 from loopir.errors import LowerError

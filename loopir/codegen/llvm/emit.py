@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from math import prod
 
-from loopir.codegen.cuda.index_bounds import INT32_END
+from loopir.codegen.index_bounds import INT32_END
 from loopir.codegen.llvm.amx_tiles import allocated, configure, in_tiles, release, uses_tiles
 from loopir.codegen.llvm.atomic import update
 from loopir.codegen.llvm.builder import Builder

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from math import prod
 
-from loopir.codegen.cuda.index_bounds import INT32_END, ZERO, Bounds, Range, Unbounded
+from loopir.codegen.index_bounds import INT32_END, ZERO, Bounds, Range, Unbounded
 from loopir.codegen.llvm import ops
 from loopir.codegen.llvm.builder import Builder
 from loopir.codegen.llvm.index import Indices, taken_apart

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 import loopir as lp
 import schedules
 from loopir.codegen.cuda.emit import emit
-from loopir.codegen.cuda.index_bounds import index_bounds
 from loopir.codegen.host import python_index
+from loopir.codegen.index_bounds import index_bounds
 from loopir.ir.grammar import Body, Func, If, Index, Kernel, Loop
 from loopir.ir.traverse.walk import bodies, free_vars, nodes, statements
 from loopir.ir.verify.verify import evaluate

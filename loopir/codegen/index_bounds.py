@@ -2,7 +2,7 @@
 
 Every subexpression of an index lies between two bounds over the sizes, one at most and one at least 0. If all bounds
 are constants below 2^31, indices are 32-bit ints. If they depend on sizes, the kernel is compiled twice, with 32 and
-with 64 bits, and the host chooses at each launch. Indices read from memory have no bound.
+with 64 bits, and the host chooses at each launch. Indices read from memory have no bound. Both backends ask this.
 """
 
 from __future__ import annotations
