@@ -181,8 +181,6 @@ ROWS, WIDTHS, MOST_STAGES = 128, (128, 64), 6
 """Rows and columns of a tile of warpgroups, and the most stages that are worth their shared memory."""
 GATHERED, BARRIERS = 25, 1024
 """Instructions that find a vector of a window and test its borders, and bytes of a block for its barriers."""
-
-
 SMALL_TILES: tuple[dict[str, Any], ...] = (
     {"block": (32, 64), "warps": (2, 2), "depth": 64, "stages": AHEAD},
     {"block": (64, 64), "warps": (2, 2), "depth": 64, "stages": AHEAD},
