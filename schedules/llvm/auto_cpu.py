@@ -348,9 +348,8 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None, tables: frozenset[str])
         return None
     for prepared in dict.fromkeys((_rows_as_one_loop(s, folds), s)) if folds else (s,):  # borders of rows need many
         t = rows(prepared, lanes=lanes) if folds else windows(s, lanes=lanes)
-        outer = t.loops(last)[0]
-        on_threads = t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None
-        if all(outer in t.loops(x) for x in _making_rows(t, tables)) and on_threads:
+        outer = _loop_around(t, _making_rows(t, tables))  # the last stage may have another name: that of a tail
+        if outer is not None and (t.loop(outer).kind == "parallel" or t.why("parallel", outer) is None):
             return t if ONE_LOOP(True) else None
     return None
 
@@ -358,6 +357,12 @@ def _rows_in_one_loop(s: lp.Schedule, lanes: int | None, tables: frozenset[str])
 def _nest_count(s: lp.Schedule, stages: Sequence[str]) -> int:
     """How many nests the `stages` stand in."""
     return len({s.loops(x)[:1] or x for x in stages})
+
+
+def _loop_around(s: lp.Schedule, stages: Sequence[str]) -> str | None:
+    """The outermost loop of `stages`, if they all stand in one."""
+    outermost = {s.loops(x)[:1] for x in stages}
+    return outermost.pop()[0] if len(outermost) == 1 and () not in outermost else None
 
 
 def _making_rows(s: lp.Schedule, tables: frozenset[str]) -> list[str]:

@@ -319,3 +319,20 @@ def f({'m: "size", ' if columns == "m" else ""}t: "float32[9, {columns}]", p: "i
     t = schedules.cpu(s, lanes=4)
     assert "cache_write" in str(t.trace)
     assert_equivalent(s, t)
+
+
+def test_a_stage_of_which_the_tail_of_a_loop_is_left_has_another_name() -> None:
+    s = lp.Schedule(lp.parse('''
+def f(n: "size", X: "inout float32[]"):
+    for i in range(n):
+        X[()] = X[()]
+    with alloc("float32[n, n]") as T:
+        for i in range(n):
+            for j in range(n):
+                T[i, j] = X[()]
+        for i in range(n):
+            for j in range(n):
+                if j < j:
+                    X[()] = X[()]
+'''))  # fmt: skip
+    assert_equivalent(schedules.cpu(s, lanes=4).func, s.func)
