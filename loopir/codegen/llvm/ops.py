@@ -164,22 +164,27 @@ def convert(b: Builder, v: Operand, source: DType, to: DType) -> Operand:
 def _to_integer(b: Builder, v: Operand, to: DType) -> Operand:
     """A float as a `to`: cut, between its ends, and 0 for NaN.
 
-    LLVM's saturating conversion of a vector converts each lane by itself; so vectors of floats that hold the ends of
-    `to` are converted to 32 bits between them.
+    LLVM's saturating conversion of a vector converts each lane by itself, and its vectoriser makes such vectors; so
+    floats are cut to what both types hold, converted, and what was above that is the last integer.
     """
     if to == bool_:
         return b.fcmp("une", v, 0.0)
-    held = 16 if v.type.scalar is FLOAT else 32 - (to.kind == "uint")
-    if not v.type.count or to.bits > held:
+    least, most = (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1) if to.kind == "int" else (0, (1 << to.bits) - 1)
+    if not v.type.count and to.bits > 32:
         kind = like(v, register_type(to))
         name = "llvm.fptosi.sat" if to.kind == "int" else "llvm.fptoui.sat"
         return b.call(_intrinsic(b, name, kind, [v.type]), [v])
-    least, most = (-(1 << (to.bits - 1)), (1 << (to.bits - 1)) - 1) if to.kind == "int" else (0, (1 << to.bits) - 1)
+    digits = 24 if v.type.scalar is FLOAT else 53
+    above = max(0, most.bit_length() - digits)
+    last = most >> above << above  # the last integer that a float of this type holds
     low = b.select(b.fcmp("olt", v, float(least)), float(least), v)
-    inside = b.select(b.fcmp("ogt", low, float(most)), float(most), low)
+    inside = b.select(b.fcmp("ogt", low, float(last)), float(last), low)
     number = b.select(b.fcmp("uno", v, v), 0.0, inside)
-    wide = b.cast("fptosi", number, like(v, I32))
-    return wide if to.bits == 32 else b.cast("trunc", wide, like(v, integer(to.bits)))
+    held = 32 if to.bits < 32 or (to.bits == 32 and to.kind == "int") else to.bits
+    found = b.cast("fptosi" if held > to.bits or to.kind == "int" else "fptoui", number, like(v, integer(held)))
+    if above:
+        found = b.select(b.fcmp("ogt", v, float(last)), constant(found.type, most), found)
+    return found if held == to.bits else b.cast("trunc", found, like(v, integer(to.bits)))
 
 
 def resized(b: Builder, v: Operand, to: Type, source: DType) -> Operand:
