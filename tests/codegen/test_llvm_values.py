@@ -244,6 +244,32 @@ def test_what_the_condition_or_both_sides_load_needs_no_mask(one: str, other: st
     check(func, *(np.random.default_rng(n).standard_normal(64).astype(np.float32) for n in range(2)))
 
 
+def test_elements_apart_that_the_condition_loads_need_no_mask() -> None:
+    func = lp.parse("""
+def f(A: "float32[16, 3]", C: "out float32[16]"):
+    for i in vectorize(16):
+        C[i] = select(0.0 < A[i, 0] + A[i, 1], A[i, 0] / (A[i, 0] + A[i, 1]), A[i, 2])
+""")
+    assert source_of(func).count("@llvm.masked.load") == 2, "one call, of what one side alone loads, and its declaration"
+    check(func, np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_a_store_under_a_mask_where_all_lanes_have_stored_is_of_a_whole_vector(dtype: str) -> None:
+    func = lp.parse(f"""
+def f(x: "inout {dtype}[64]", v: "inout {dtype}[64]"):
+    for io in range(4):
+        for ii in vectorize(16):
+            x[io * 16 + ii] = x[io * 16 + ii] + v[io * 16 + ii]
+            if {dtype}(9) < x[io * 16 + ii]:
+                x[io * 16 + ii] = {dtype}(20) - x[io * 16 + ii]
+                v[io * 16 + ii] = {dtype}(0)
+""")
+    calls = [x for x in source_of(func).splitlines() if "call void @llvm.masked.store" in x]
+    assert len(calls) == 1, "of v, which some lanes alone store to"
+    check(func, *((np.arange(64) * n % 16).astype(dtype) for n in (1, 3)))
+
+
 def test_both_sides_load_at_the_end_of_an_array() -> None:
     check("""
 def f(m: "float32[32]", A: "float32[32]", C: "out float32[32]"):

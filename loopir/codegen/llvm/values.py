@@ -100,6 +100,8 @@ class Values:
         self.block: Block | None = None
         self.known: dict[str, dict[tuple[Operand, Type], Operand]] = {}
         """What was loaded in the block: of a buffer, from where, as what."""
+        self.whole_stores = set[tuple[Operand, Type]]()
+        """What was stored in the block with no mask: where, as what."""
 
     # ------------------------------------------------------------ lanes
 
@@ -343,12 +345,16 @@ class Values:
 
     def read(self, b: Buffer, address: Operand, kind: Type) -> Operand:
         """What lies there: loaded once in a block, as copies that the schedule unrolled have much in common."""
-        if self.block is not self.b.block:
-            self.block, self.known = self.b.block, {}
+        self.in_block()
         known, how = self.known.setdefault(b.name, {}), (address, kind)
         if how not in known:
             known[how] = self.b.load(kind, address, b.dtype.bytes)
         return known[how]
+
+    def in_block(self) -> None:
+        """Forget what was known in another block."""
+        if self.block is not self.b.block:
+            self.block, self.known, self.whole_stores = self.b.block, {}, set()
 
     def is_loaded(self, b: Buffer, address: Operand, kind: Type) -> bool:
         """Whether `read` has what lies there, which all lanes may read then."""
@@ -387,11 +393,14 @@ class Values:
         raw = self.spread(raw)
         if stride == 1:
             address = self.address(b, ix)
-            if self.mask is not None and self.whole_vector(b, ix):
+            self.in_block()
+            stored = (address, raw.type) in self.whole_stores  # by these lanes, whose it is then
+            if self.mask is not None and (stored or self.whole_vector(b, ix)):
                 raw = self.b.select(self.mask, raw, self.read(b, address, raw.type))
                 self.b.store(raw, address, b.dtype.bytes)
             elif self.mask is None:
                 self._store_lines(b, raw, address)
+                self.whole_stores.add((address, raw.type))
             else:
                 ops.masked_store(self.b, raw, address, b.dtype.bytes, self.mask)
             return
@@ -473,17 +482,17 @@ class Values:
     # ------------------------------------------------------------ values
 
     def whole(self, v: Value) -> Operand:
-        """A statement's value: an operation that it says twice is spelt once."""
+        """A statement's value: what it says twice, an operation or a load, is spelt once."""
         self.common = {}
         out = self.op(v) if isinstance(v, Op) else self.value(v)
         self.common = None
         return out
 
     def value(self, v: Value) -> Operand:
-        if self.memo is None and self.common is not None and isinstance(v, Op):
+        if self.memo is None and self.common is not None and isinstance(v, Op | Load):
             found = self.common.get(v)
             if found is None:
-                found = self.common[v] = self.op(v)
+                found = self.common[v] = self.op(v) if isinstance(v, Op) else self._value(v)
             return found
         if self.memo is not None:
             found = self.memo.get(id(v))
@@ -541,8 +550,7 @@ class Values:
         if self.mask is None:
             both = _certain_loads(v.b)
             for x in [x for x in _certain_loads(v.a) if x in both]:
-                if self.stride(self.place(x.buffer, x.at[0])) == 1:
-                    self.load(x.buffer, x.at[0])
+                self.value(x)
 
     def arm(self, v: Value, test: Operand) -> Operand:
         """A side of a Select in lanes: skipped where no lane takes it, if it is rare and dear."""
