@@ -21,6 +21,7 @@ from loopir.tensor import (
     shapes,
     signals,
     sorting,
+    special,
     statistics,
 )
 from loopir.tensor.called_nests import *  # noqa: F403
@@ -46,6 +47,7 @@ from loopir.tensor.scattering import *  # noqa: F403
 from loopir.tensor.shapes import *  # noqa: F403
 from loopir.tensor.signals import *  # noqa: F403
 from loopir.tensor.sorting import *  # noqa: F403
+from loopir.tensor.special import *  # noqa: F403
 from loopir.tensor.statistics import *  # noqa: F403
 from loopir.tensor.tensor import Tensor, compute, placeholder
 
@@ -76,6 +78,7 @@ __all__ = [
     *shapes.__all__,
     *signals.__all__,
     *sorting.__all__,
+    *special.__all__,
     *statistics.__all__,
 ]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -35,12 +35,11 @@ from loopir.tensor.tensor import Tensor, absolute, as_bool, numeric, power, real
 
 __all__ = [
     "abs", "acos", "acosh", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh", "broadcast_to",
-    "cast", "ceil", "clip", "concatenate", "cos", "cosh", "diff", "erf", "exp", "exp2", "expm1", "floor", "gelu",
-    "isfinite", "isinf", "isnan",
-    "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "monoid", "pad", "pow", "prod", "reciprocal", "relu", "reshape", "round", "rsqrt", "select", "sigmoid", "sign",
-    "silu", "sin", "sinh", "softplus", "sqrt", "square", "stack", "sum", "take", "tan", "tanh", "tf32",
-    "transpose", "where",
+    "cast", "ceil", "clip", "concatenate", "cos", "cosh", "diff", "erf", "erfc", "exp", "exp2", "expm1", "floor",
+    "gelu", "isfinite", "isinf", "isnan", "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max",
+    "maximum", "mean", "min", "minimum", "monoid", "pad", "pow", "prod", "reciprocal", "relu", "reshape", "round",
+    "rsqrt", "select", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sqrt", "square", "stack", "sum", "take",
+    "tan", "tanh", "tf32", "transpose", "where",
 ]  # fmt: skip
 
 _any, _all, _abs = any, all, abs
@@ -59,11 +58,19 @@ def _real(name: str) -> Callable[[Any], Tensor]:
 exp, exp2, log, sqrt, rsqrt = map(_real, ("exp", "exp2", "log", "sqrt", "rsqrt"))
 tanh, erf, sin, cos = map(_real, ("tanh", "erf", "sin", "cos"))
 log1p, expm1, tan, asin, acos, atan = map(_real, ("log1p", "expm1", "tan", "asin", "acos", "atan"))
+erfc, lgamma, tgamma = map(_real, ("erfc", "lgamma", "tgamma"))
 sinh, cosh, asinh, acosh, atanh = map(_real, ("sinh", "cosh", "asinh", "acosh", "atanh"))
 _logistic = _real("sigmoid")
 exp_16 = _real("exp_16")
 isnan = _real("isnan")
 pow = power
+
+
+def widened_input(x: Any) -> tuple[Tensor, dtypes.DType]:
+    """`x` in the type that it is computed in, and that of the result."""
+    e = as_expr(Tensor, x, None)
+    t = real_type(e.dtype)
+    return cast(e, dtypes.float32 if t.is_narrow else t), t
 
 
 def tf32(x: Any, *, nearest: bool = True) -> Tensor:

@@ -14,12 +14,12 @@ from loopir.ir.grammar import Func
 from loopir.ir.parser.parse import parse
 from loopir.tensor.called_nests import call
 from loopir.tensor.core import as_expr, cast, common_type
-from loopir.tensor.elementwise import copysign
-from loopir.tensor.functions import abs as absolute, exp2, floor, isfinite, log, where
+from loopir.tensor.elementwise import copysign, ldexp
+from loopir.tensor.functions import abs as absolute, exp2, floor, isfinite, isnan, log, logical_or, maximum, where
 from loopir.tensor.joining import broadcast_arrays
 from loopir.tensor.tensor import Tensor, real_type
 
-__all__ = ["bitwise_count", "frexp", "gcd", "lcm"]
+__all__ = ["bitwise_count", "frexp", "gcd", "lcm", "nextafter", "spacing"]
 
 EUCLID = """
 def gcd(n: "size", a: "{t}[n]", b: "{t}[n]", divisor: "out {t}[n]"):
@@ -112,3 +112,32 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
     part = where(part >= 2.0, part * 0.25, where(part >= 1.0, part * 0.5, part))
     power = power + more + where(small, int(math.log2(least)), 0)
     return cast(where(plain, copysign(part, e), e), t), cast(where(plain, power, 0), "int32")
+
+
+LEAST_EXPONENT = {"float16": -24, "bfloat16": -133, "float32": -149, "float64": -1074}
+"""The least number of a type above 0 is 2 to that."""
+
+
+def nextafter(x: Any, y: Any) -> Tensor:
+    """The number of the type that comes after x on the way to y; y where they are equal."""
+    t = real_type(common_type((x, y)))
+    if t.name not in LEAST_EXPONENT:
+        raise ExprError(f"nextafter of {t.name}; it takes {', '.join(LEAST_EXPONENT)}")
+    wide = float32 if t.is_narrow else t
+    e, to = (cast(cast(as_expr(Tensor, v, t), t), wide) for v in (x, y))
+    size = absolute(e)
+    part, exponent = frexp(size)
+    grows = where(e > 0.0, to > e, to < e)
+    unit = exponent - t.digits - where(logical_or(grows, part != 0.5), 0, 1)  # below a power of two they lie closer
+    step = ldexp(as_expr(Tensor, 1.0, wide), maximum(unit, LEAST_EXPONENT[t.name]))
+    largest = math.ldexp(2.0 - 2.0 ** (1 - t.digits), 2 - t.digits - LEAST_EXPONENT[t.name])
+    moved = where(size == math.inf, largest, where(grows, size + step, size - step))
+    made = copysign(where(size == 0.0, step * 0.0 + 2.0 ** LEAST_EXPONENT[t.name], moved), where(size == 0.0, to, e))
+    same = where(e == to, to, made)
+    return cast(where(logical_or(isnan(e), isnan(to)), e + to, same), t)
+
+
+def spacing(x: Any) -> Tensor:
+    """The distance from x to the next number of its type away from 0, of the sign of x; NaN of infinities."""
+    e = cast(as_expr(Tensor, x, None), real_type(common_type((x,))))
+    return nextafter(e, cast(where(e < 0.0, -math.inf, math.inf), e.dtype)) - e

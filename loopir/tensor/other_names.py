@@ -54,7 +54,7 @@ FUNCTIONS = {
     **dict.fromkeys(("right_shift", "bitwise_right_shift"), "write x >> y"),
     **{f"arc{name}": f"lp.a{name} does this" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), "lp.clip does this"), "frac": "lp.modf gives it",
-    "erfc": "write 1 - lp.erf(x)", "cumulative_sum": "lp.cumsum does this", "cumulative_prod": "lp.cumprod does this",
+    "cumulative_sum": "lp.cumsum does this", "cumulative_prod": "lp.cumprod does this",
     **dict.fromkeys(("chunk", "tensor_split"), "lp.array_split cuts a tensor"), "unbind": "lp.unstack does this",
     "index_select": "lp.take takes an axis", "gather": "lp.take_along_axis does this", "embedding": "write weight[ids]",
     **dict.fromkeys(("scatter", "index_put", "put"), "lp.put_along_axis makes a new tensor, lp.scatter_add adds"),

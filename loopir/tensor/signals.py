@@ -11,13 +11,26 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.tensor.core import as_expr, cast, common_type
 from loopir.tensor.creation import arange, full, zeros_like
-from loopir.tensor.functions import abs as absolute, axis_of, concatenate, cos, diff, logical_and, where
+from loopir.tensor.functions import abs as absolute, axis_of, concatenate, cos, diff, logical_and, sqrt, stack, where
 from loopir.tensor.numeric import convolve
 from loopir.tensor.scans import cumsum
 from loopir.tensor.shapes import flip
+from loopir.tensor.special import i0
 from loopir.tensor.tensor import Tensor
 
-__all__ = ["bartlett", "blackman", "correlate", "ediff1d", "hamming", "hanning", "polyval", "unwrap"]
+__all__ = [
+    "bartlett",
+    "blackman",
+    "correlate",
+    "ediff1d",
+    "hamming",
+    "hanning",
+    "kaiser",
+    "polyder",
+    "polyint",
+    "polyval",
+    "unwrap",
+]
 
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
@@ -44,14 +57,7 @@ def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 def polyval(p: Any, x: Any) -> Tensor:
     """p[0] * x**(n - 1) + ... + p[n - 1] by Horner's rule; `p` is a list of numbers, or a vector of a known length."""
     e = as_expr(Tensor, x, None)
-    if isinstance(p, Sequence):
-        factors: list[Any] = list(p)
-    else:
-        vector = as_expr(Tensor, p, None)
-        size = vector.shape[0] if vector.ndim == 1 else None
-        if not isinstance(size, int):
-            raise ExprError(f"polyval of {vector.described()}; coefficients are a vector of a known length, or a list")
-        factors = [vector[n] for n in range(size)]
+    factors = _coefficients("polyval", p)
     t = common_type([e, *factors])
     value, point = zeros_like(e, t), cast(e, t)
     for factor in factors:
@@ -106,3 +112,38 @@ def bartlett(M: int) -> Tensor:
         return full((max(M, 0),), 1.0)
     at = arange(M).astype("float64") * (2.0 / (M - 1))
     return where(at <= 1.0, at, 2.0 - at)
+
+
+def kaiser(M: int, beta: float) -> Tensor:
+    """The window of `M` points i0(beta * sqrt(1 - t * t)) / i0(beta), for t from -1 to 1."""
+    if M <= 1:
+        return full((max(M, 0),), 1.0)
+    at = arange(M).astype("float64") * (2.0 / (M - 1)) - 1.0
+    return i0(sqrt(where(at * at < 1.0, 1.0 - at * at, 0.0)) * beta) / i0(as_expr(Tensor, float(beta), None))
+
+
+def _coefficients(what: str, p: Any) -> list[Any]:
+    """The coefficients of a polynomial, that of the highest power first."""
+    if isinstance(p, Sequence):
+        return list(p)
+    vector = as_expr(Tensor, p, None)
+    size = vector.shape[0] if vector.ndim == 1 else None
+    if not isinstance(size, int):
+        raise ExprError(f"{what} of {vector.described()}; coefficients are a vector of a known length, or a list")
+    return [vector[n] for n in range(size)]
+
+
+def polyder(p: Any, m: int = 1) -> Tensor:
+    """The coefficients of the `m`-th derivative of a polynomial, given by its own as in `polyval`."""
+    factors = _coefficients("polyder", p)
+    for _ in range(m):
+        factors = [c * (len(factors) - 1 - n) for n, c in enumerate(factors[:-1])]
+    return stack(factors) if factors else full((0,), 0.0)
+
+
+def polyint(p: Any, m: int = 1) -> Tensor:
+    """The coefficients of the `m`-th integral of a polynomial, 0 at 0, in floats."""
+    factors = [as_expr(Tensor, c, None) / 1.0 for c in _coefficients("polyint", p)]
+    for _ in range(m):
+        factors = [c / float(len(factors) - n) for n, c in enumerate(factors)] + [as_expr(Tensor, 0.0, None)]
+    return stack(factors)

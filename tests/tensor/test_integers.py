@@ -92,3 +92,25 @@ X = lp.placeholder((4,), "float32", name="x")
 def test_what_is_no_integer_is_refused(wrong: Callable[[], Any], said: str) -> None:
     with pytest.raises(lp.ExprError, match=said):
         wrong()
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.sampled_from(["float16", "float32", "float64"]), st.sampled_from(["interpret", "llvm"]))
+def test_neighbours_among_floats(data: st.DataObject, dtype: str, target: str) -> None:
+    info = np.finfo(dtype)
+    edges = [*EDGES, float(info.max), float(info.tiny), float(info.smallest_subnormal), -float(info.smallest_subnormal)]
+    some = st.sampled_from(edges) | st.floats(width=int(dtype[5:]))  # pyright: ignore[reportArgumentType]
+    pairs = data.draw(st.lists(st.tuples(some, some), min_size=1, max_size=6))
+    a, b = (np.array(x, dtype) for x in zip(*pairs, strict=True))
+    x, y = inputs(a, b)
+    made = [lp.nextafter(x, y), *([] if dtype == "float16" else [lp.spacing(x)])]  # NumPy's of float16 has no signs
+    got = lp.Schedule(made).build(target)(a, b)
+    with np.errstate(all="ignore"):
+        for found, want in zip(got if len(made) > 1 else (got,), (np.nextafter(a, b), np.spacing(a)), strict=False):
+            assert found.dtype == want.dtype
+            np.testing.assert_array_equal(found, want)
+            known = (want != 0) & ~np.isnan(want) if dtype == "float16" else ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(want[known]))

@@ -68,6 +68,21 @@ def test_windows(name: str, points: int) -> None:
     np.testing.assert_allclose(run(getattr(lp, name)(points) * 1.0), getattr(np, name)(points), atol=1e-15)
 
 
+@pytest.mark.parametrize("points", [0, 1, 2, 12])
+@pytest.mark.parametrize("beta", [0.0, 8.6, 40.0])
+def test_kaiser(points: int, beta: float) -> None:
+    np.testing.assert_allclose(run(lp.kaiser(points, beta) * 1.0), np.kaiser(points, beta), rtol=1e-13, atol=1e-14)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=5), st.integers(0, 2))
+def test_derivatives_and_integrals_of_polynomials(factors: list[int], times: int) -> None:
+    p = np.array(factors, np.float64)
+    np.testing.assert_allclose(run(lp.polyint(inputs(p)[0], times) * 1.0, p), np.polyint(p, times), rtol=1e-14)
+    if len(factors) > times:
+        np.testing.assert_array_equal(run(lp.polyder(inputs(p)[0], times) * 1.0, p), np.polyder(p, times))
+
+
 def test_coefficients_of_an_unknown_number_are_refused() -> None:
     with pytest.raises(lp.ExprError, match="coefficients are a vector of a known length, or a list"):
         lp.polyval(lp.placeholder((lp.symbol("n"),), name="p"), 1.0)

@@ -21,7 +21,26 @@ from loopir.ir.dtypes import float32
 from loopir.ir.grammar import Cast, Op, Value
 from loopir.ir.ops import Intrinsic, Variant
 
-_erf64 = np.vectorize(math.erf, otypes=[np.float64])
+_erf64, _erfc64 = (np.vectorize(fn, otypes=[np.float64]) for fn in (math.erf, math.erfc))
+
+
+@np.vectorize(otypes=[np.float64])
+def _lgamma64(x: float) -> float:
+    """math.lgamma, infinite at the poles, where Python raises."""
+    return math.inf if x == -math.inf or (x <= 0.0 and x == math.floor(x)) else math.lgamma(x)
+
+
+@np.vectorize(otypes=[np.float64])
+def _gamma64(x: float) -> float:
+    """math.gamma, infinite where it overflows, and as C has it at the poles: of the sign of a zero, else NaN."""
+    if x == 0.0:
+        return math.copysign(math.inf, x)
+    if x == -math.inf or (x < 0.0 and x == math.floor(x)):
+        return math.nan
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
 
 
 def _rounded(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,6 +277,14 @@ cosh = _library("cosh", np.cosh, ulp=4, work=24, doc="The hyperbolic cosine.")
 asinh = _library("asinh", np.arcsinh, ulp=4, work=40, doc="The inverse of the hyperbolic sine.")
 acosh = _library("acosh", np.arccosh, ulp=4, work=40, doc="The inverse of the hyperbolic cosine; NaN below 1.")
 atanh = _library("atanh", np.arctanh, ulp=4, work=40, doc="The inverse of the hyperbolic tangent; NaN beyond -1 and 1.")
+erfc = _library("erfc", _erfc64, ulp=5, work=40, doc="1 - erf(x), exact where that is small.")
+lgamma = _function(
+    "lgamma", _lgamma64, ulp=8, work=60, llvm="call lgamma",
+    doc="log(abs(gamma(x))); infinity at 0, -1, -2, ... Near its zeros, as at 1 and 2, digits are lost.",
+)  # fmt: skip
+tgamma = _function(
+    "tgamma", _gamma64, ulp=11, work=80, llvm="call tgamma", doc="The gamma function; NaN at -1, -2, ..."
+)  # fmt: skip
 floor = _function("floor", np.floor, ulp=0, doc="The largest integer not above x.")
 ceil = _function("ceil", np.ceil, ulp=0, doc="The smallest integer not below x.")
 round_ = _function(
