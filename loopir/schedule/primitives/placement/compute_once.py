@@ -8,9 +8,28 @@ from typing import cast
 
 from loopir.analysis.dependence.reordering import violated_dependence
 from loopir.arith.prove import nonnegative
-from loopir.arith.simplify import poly
+from loopir.arith.simplify import poly, simplify_cond
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Const, Func, Index, Int, Load, Loop, Node, Stmt, Store, Value, Var
+from loopir.ir.grammar import (
+    TRUE,
+    Alloc,
+    Body,
+    Cond,
+    Const,
+    Func,
+    If,
+    Index,
+    Int,
+    Load,
+    Loop,
+    Node,
+    Reduce,
+    Stmt,
+    Store,
+    Value,
+    Var,
+    conj,
+)
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     StmtPath,
@@ -40,7 +59,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
     """Read in `reader` the elements that `stage` stores, in place of each value that is computed as they are.
 
     The nest of `stage` moves before that of `reader`, if it stands after it. What it is computed from is the same at
-    both places, and each element that is read is stored.
+    both places, and each element that is read is stored: guards of `stage` hold where `reader` runs.
 
     before:
         def f(A: "float32[8]", S: "out float32[1]", E: "out float32[8]"):
@@ -70,9 +89,32 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
     refuses: compute_once("E", "S")  # S would read E[i], which is not known to be stored
     refuses: compute_once("E", "T")  # A, of E or what it is computed from, is written before T has read it
     refuses: compute_once("E", "A")  # A computes nothing as E does
+
+    before:
+        def h(n: "size", A: "float32[n]", E: "out float32[8]", S: "out float32[1]", T: "out float32[1]"):
+            for j in range(8):
+                if j < n:
+                    E[j] = exp(A[j])
+            for i in range(8):
+                if i < n - 1:
+                    S[0] = sum(exp(A[i]), over=i, init=0.0)
+            for k in range(n):
+                T[0] = sum(exp(A[k]), over=k, init=0.0)
+    call:    compute_once("E", "S")
+    after:
+        def h(n: "size", A: "float32[n]", E: "out float32[8]", S: "out float32[1]", T: "out float32[1]"):
+            for j in range(8):
+                if j < n:
+                    E[j] = exp(A[j])
+            for i in range(8):
+                if i < n - 1:
+                    S[0] = sum(E[i], over=i, init=0.0)
+            for k in range(n):
+                T[0] = sum(exp(A[k]), over=k, init=0.0)
+    refuses: compute_once("E", "T")  # T would read E[k], which is not known to be stored
     """
     given, taker = find_statement(func, stage), find_statement(func, reader)
-    store, nest = _plain_store(given)
+    store, nest, guard = _plain_store(given)
     other = _nest_of(func, nest, taker)
     labels = [p.stmt.label for p in leaf_paths_of(func)]
     if labels.index(store.label) > labels.index(taker.stmt.label):
@@ -83,33 +125,41 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
             raise refusal(clash, reason, None, "a stage that needs nothing of what is between")
         func = new
     func = extend_lifetime(func, store.buffer.name, taker.stmt)
-    return replace_stmt(func, taker.stmt, _reading(func, store, nest, taker, other))
+    return replace_stmt(func, taker.stmt, _reading(func, store, nest, guard, taker, other))
 
 
-def _plain_store(given: StmtPath) -> tuple[Store, Loop]:
-    """The store, and the nest of serial loops in which it alone stands, one for each dimension of its memory in which
-    it is not at one place."""
+def _plain_store(given: StmtPath) -> tuple[Store, Loop, Cond]:
+    """The store, the nest of serial loops in which it alone stands, one for each dimension of its memory in which it is
+    not at one place, and the condition on indices under which it is made."""
     s = given.stmt
     own = [*dropwhile(lambda x: not _is_alone(x, s), given.around)]
     loops = [x.var for x in own if isinstance(x, Loop) and x.kind == "serial"]
     indices = [x for x in getattr(s, "at", ()) if not isinstance(x, Int)]
     at = [x.name for x in indices if isinstance(x, Var)]
-    whole = len(loops) == len(own) and isinstance(own[0] if own else None, Loop) and sorted(at) == sorted(loops)
-    if not isinstance(s, Store) or not whole or len(at) < len(indices) or s.buffer.name in loaded_buffers(s):
+    guards = [x.cond for x in own if isinstance(x, If) and not loaded_buffers(x.cond)]
+    whole = len(loops) + len(guards) == len(own) and isinstance(own[0] if own else None, Loop)
+    once = isinstance(s, Store) and sorted(at) == sorted(loops) and len(at) == len(indices)
+    if not isinstance(s, Store) or not whole or not once or s.buffer.name in loaded_buffers(s):
         raise ScheduleError(
             f"{s.label} is no stage that stores each element once, in serial loops of its own",
             suggestion="a stage as written, or as compute_at leaves it",
         )
-    return s, cast(Loop, own[0])
+    return s, cast(Loop, own[0]), conj(*guards)
 
 
 def _is_alone(around: Stmt, s: Stmt) -> bool:
-    """Whether `around` is a loop that holds `s`, in further loops or none, and nothing else."""
-    while isinstance(around, Loop) and len(around.body) == 1:
-        if around.body[0] is s:
+    """Whether `around` is a loop that holds `s`, in further loops and guards or none, and nothing else."""
+    inner = _body_of(around)
+    while len(inner) == 1:
+        if inner[0] is s:
             return True
-        around = around.body[0]
+        inner = _body_of(inner[0])
     return False
+
+
+def _body_of(s: Stmt) -> Body:
+    """What a loop, or a guard, holds."""
+    return s.body if isinstance(s, Loop) else s.then if isinstance(s, If) and not s.orelse else ()
 
 
 def _nest_of(func: Func, nest: Loop, taker: StmtPath) -> Stmt:
@@ -145,7 +195,7 @@ def _move_before(func: Func, nest: Loop, other: Stmt) -> Func:
     return replace(func, body=rewrite(func.body, lambda s: new.get(id(s))))
 
 
-def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt) -> Stmt:
+def _reading(func: Func, store: Store, nest: Loop, guard: Cond, taker: StmtPath, other: Stmt) -> Stmt:
     """The statement of `taker` with loads of what `store` computes instead of computing it again; refused if they may
     differ."""
     s, name = taker.stmt, store.buffer.name
@@ -169,17 +219,31 @@ def _reading(func: Func, store: Store, nest: Loop, taker: StmtPath, other: Stmt)
             f"{join_names(sorted(changed))}, of {store.label} or what it is computed from, is written before {s.label} "
             f"has read it", suggestion="a stage before that",
         )  # fmt: skip
-    known = known_at(func, s).here
-    for env in found.values():
-        for v, at in env.items():
-            size = substitute(loops[v].extent, env)
-            if not all(nonnegative(poly(x, known), known) for x in (at, size - 1 - at)):
-                element = text(_element(store, env))
-                raise ScheduleError(f"{s.label} would read {element}, which is not known to be stored",
-                                    suggestion="a stage that stores all that is computed")  # fmt: skip
+    _require_stored(func, store, loops, guard, s, found)
     return with_values(
         s, {x: Load(store.buffer, tuple(substitute(a, env) for a in store.at)) for x, env in found.items()}
     )
+
+
+def _require_stored(
+    func: Func,
+    store: Store,
+    loops: Mapping[str, Loop],
+    guard: Cond,
+    s: Store | Reduce,
+    found: Mapping[Value, dict[str, Index]],
+) -> None:
+    """Refuse if `s` would read elements that `store` does not store, in `loops` and under `guard`."""
+    there, starting = known_at(func, s), {x for v in getattr(s, "init", None) or () for x in nodes(v)}
+    for x, env in found.items():
+        known = there.start if x in starting else there.here
+        for v, at in env.items():
+            size = substitute(loops[v].extent, env)
+            inside = all(nonnegative(poly(y, known), known) for y in (at, size - 1 - at))
+            if not inside or simplify_cond(substitute(guard, env), known) != TRUE:
+                element = text(_element(store, env))
+                raise ScheduleError(f"{s.label} would read {element}, which is not known to be stored",
+                                    suggestion="a stage that stores all that is computed")  # fmt: skip
 
 
 def _instance(pattern: Value, x: Value, loops: Mapping[str, Loop]) -> dict[str, Index] | None:
