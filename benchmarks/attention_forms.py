@@ -221,9 +221,10 @@ FORMS: dict[str, Form] = {
     "decode 4 rows x 32k": replace(PLAIN, batch=1, heads=32, rows=4, keys=32768),
     "decode 1 x 8k, lengths": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, score=lengths,
                                       inputs={"length": ((8,), "int32")}),
-    **{f"gradients, depth {d}": Gradients(2, 16, 2048, 2048, d) for d in (64, 96, 128)},
+    **{f"gradients, depth {d}": Gradients(2, 16, 2048, 2048, d) for d in (64, 96, 128, 192, 256)},
     "gradients, causal": Gradients(2, 16, 2048, 2048, 128, score=seen_only, visible=0.5),
     "gradients, 1000 rows and keys": Gradients(8, 16, 1000, 1000, 128),
+    "gradients, 1999 x 2001": Gradients(2, 16, 1999, 2001, 128),
     "decode 8 x 8k, paged": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, paged=16, group=4),
 }  # fmt: skip
 

@@ -18,10 +18,12 @@ import loopir as lp
 
 from ..common.contraction import Contraction, contraction, copied_operand, operands_read
 from ..common.nest_queries import argument_names, batched, extent, if_legal, readers, reads_of, result_of
+from ..common.product_chains import Tail
 from ..plan import flat
 from .cheapest import cheapest
 from .matmul_wgmma import UNITS, Unit, boxes_of, by_warpgroups
 from .product_chains import (
+    EACH_BLOCK,
     GROUP_ROWS,
     HELD_ROWS,
     HELD_SUMS,
@@ -34,9 +36,17 @@ from .product_chains import (
 from .tma_store import swizzled
 
 BLOCK_ROWS, BLOCK_COLUMNS = (2 * GROUP_ROWS, GROUP_ROWS), (64, 48, 32)
-"""Of a block, from the most that registers have room for."""
-WIDEST = 128
-"""Elements of a row of an operand, at most."""
+"""Of a block, from the most."""
+WIDEST, MOST_RESULTS = 256, 320
+"""Elements of a row of an operand, at most, and of the rows of all results of a kernel."""
+GROUP_THREADS, BARRIERS = 128, 2048
+"""Of a warpgroup; bytes of shared memory for barriers, and for what swizzled rows are aligned to."""
+MOST_REGISTERS = 224
+"""Registers of a thread for results, and for what is made in a block of columns, at most: others are for addresses."""
+
+
+Outer = tuple[str, str, tuple[str, ...]]
+"""An outer product, what makes its left operand, and the inner products that this reads."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +138,7 @@ def _with_operand_of_several(s: lp.Schedule, stage: str) -> tuple[lp.Schedule, s
 def _groups_by_rows(s: lp.Schedule) -> list[Group]:
     """The outer products of `s` by the loop that is their row: by which they find rows or columns of the inner ones."""
     products, args = _contractions(s), argument_names(s)
-    found: dict[object, list[tuple[str, str, tuple[str, ...]]]] = {}
+    found: dict[object, list[Outer]] = {}
     for x, c in products.items():
         made = next((y for y in s.stages if y not in products and c.left.buffer == result_of(s, y)), None)
         if made is None or c.left.buffer in args or s.reduced(made):
@@ -138,8 +148,14 @@ def _groups_by_rows(s: lp.Schedule) -> list[Group]:
         places = {_dimensions_counted_by(reads[result_of(s, y)].subscripts, s.loops(made)) for y in inner}
         if len(places) == 1:
             found.setdefault(places.pop(), []).append((x, made, inner))
-    each = [(*zip(*g, strict=True),) for g in found.values()]
+    each = [(*zip(*g, strict=True),) for some in found.values() for g in _that_fit(s, some)]
     return [Group(outer, made, tuple(dict.fromkeys(y for some in inner for y in some))) for outer, made, inner in each]
+
+
+def _that_fit(s: lp.Schedule, outer: list[Outer]) -> list[list[Outer]]:
+    """`outer` as one group, or each as one where registers have no room for all results."""
+    widths = [extent(s, s.loops(x)[-2]) or 0 for x, _, _ in outer]
+    return [outer] if sum(widths) <= MOST_RESULTS else [[x] for x in outer]
 
 
 def _dimensions_counted_by(subscripts: tuple[str, ...], loops: tuple[str, ...]) -> tuple[int, ...]:
@@ -174,15 +190,16 @@ def group_in_one_loop(s: lp.Schedule, *, rows: int | None = None, columns: int |
     s = _in_order(s, g)
     products = _contractions(s)
     unit = UNITS[_type_of_products(s, (*g.inner, *g.outer))]
-    rows = rows or _block_size(s, products[g.outer[0]].row, BLOCK_ROWS)
-    columns = columns or _block_size(s, products[g.outer[0]].reduced, BLOCK_COLUMNS)
     for c in products.values():
         wide = extent(s, c.reduced if c.stage in g.inner else c.column)
         if wide is None or wide > WIDEST or wide % unit.vector:
             raise lp.ScheduleError(f"rows of {wide} elements are no vectors of {unit.vector}, or more than {WIDEST}")
+    if rows is None or columns is None:
+        rows, columns = _block_sizes(s, g, products)
     s, computed = _computed_once(s, g)
-    s, block = _in_blocks_of_rows(s, g, rows)
-    s, outer = _in_blocks_of_columns(s, g, block, columns)
+    tails = _tail(s, products[g.outer[0]].row, rows), _tail(s, products[g.outer[0]].reduced, columns)
+    s, block = _in_blocks_of_rows(s, g, rows, tails[0])
+    s, outer = _in_blocks_of_columns(s, g, block, columns, tails[1])
     for x in (*(x for x, _ in computed), *reversed(g.inner)):
         s = s.compute_at(x, outer)
     s = s.simplify(drop_unit_loops=True)
@@ -214,13 +231,38 @@ def _type_of_products(s: lp.Schedule, products: tuple[str, ...]) -> str:
     return read.pop()
 
 
-def _block_size(s: lp.Schedule, loop: str, sizes: tuple[int, ...]) -> int:
-    """The first of `sizes` of which `loop` is two whole blocks or more."""
-    count = extent(s, loop)
-    found = next((x for x in sizes if count is not None and count > x and count % x == 0), None)
-    if found is None:
-        raise lp.ScheduleError(f"{count} iterations of {loop} are no two whole blocks of {sizes[-1]}")
-    return found
+def _block_sizes(s: lp.Schedule, g: Group, products: dict[str, Contraction]) -> tuple[int, int]:
+    """Rows and columns of a block that registers and shared memory have room for, of which there are two blocks or
+    more: those that leave the least over, with what each block takes by itself."""
+    row, column = (extent(s, x) for x in (products[g.outer[0]].row, products[g.outer[0]].reduced))
+    found = [
+        (x, y)
+        for x in BLOCK_ROWS
+        for y in BLOCK_COLUMNS
+        if row is not None and column is not None and row > x and column > y and _have_room(s, g, products, x, y)
+    ]
+    if not found:
+        told = f"{row} rows and {column} columns are no two blocks of {BLOCK_ROWS[-1]} and {BLOCK_COLUMNS[-1]}"
+        raise lp.ScheduleError(told)
+    cost = {
+        (x, y): -(-(row or 0) // x) * (x + EACH_BLOCK) * -(-(column or 0) // y) * (y + EACH_BLOCK) for x, y in found
+    }
+    return min(found, key=cost.__getitem__)
+
+
+def _have_room(s: lp.Schedule, g: Group, products: dict[str, Contraction], rows: int, columns: int) -> bool:
+    """Whether registers and shared memory have room for blocks of `rows` and `columns`."""
+    piece = UNITS[_type_of_products(s, (*g.inner, *g.outer))].piece
+    deep = sum(-(-(extent(s, products[x].reduced) or 0) // piece) * piece for x in g.inner)
+    results = sum(extent(s, products[x].column) or 0 for x in g.outer)
+    registers_each = (results + columns * len(g.inner) + columns * len(g.made) // 2) * GROUP_ROWS // GROUP_THREADS
+    shared = 2 * (rows + STAGES * columns) * deep
+    return registers_each <= MOST_REGISTERS and shared <= lp.machine().shared_per_block - BARRIERS
+
+
+def _tail(s: lp.Schedule, loop: str, size: int) -> Tail:
+    """That of a split of `loop` in parts of `size`."""
+    return "exact" if (extent(s, loop) or 1) % size == 0 else "guard"
 
 
 def _in_order(s: lp.Schedule, g: Group) -> lp.Schedule:
@@ -247,17 +289,17 @@ def _computed_once(s: lp.Schedule, g: Group) -> tuple[lp.Schedule, list[tuple[st
     return s, found
 
 
-def _in_blocks_of_rows(s: lp.Schedule, g: Group, rows: int) -> tuple[lp.Schedule, str]:
+def _in_blocks_of_rows(s: lp.Schedule, g: Group, rows: int, tail: Tail) -> tuple[lp.Schedule, str]:
     """The outer products, and what is made of these, in one loop over blocks of rows, and that loop."""
     last = sorted((x for o in g.outer for x in readers(s, o)), key=s.stages.index)
     if len(last) != len(g.outer):
         raise lp.ScheduleError("an outer product is no stage's alone")
     for x in last:
-        s = s.split(s.loops(x)[-2], rows, tail="exact")
+        s = s.split(s.loops(x)[-2], rows, tail=tail)
     if len(last) > 1:
         s = s.merge(*(s.loops(x)[0] for x in last))
         for loop in reversed(s.loops(last[-1])[-2:]):
-            for x in last[:-1]:
+            for x in (x for x in last[:-1] if loop in s.loops(x)):
                 s = s.distribute(loop, x)
     block = s.loops(last[-1])[-3]
     s = s.bind(block, "blockIdx.x")
@@ -266,12 +308,12 @@ def _in_blocks_of_rows(s: lp.Schedule, g: Group, rows: int) -> tuple[lp.Schedule
     return s.simplify(drop_unit_loops=True), block
 
 
-def _in_blocks_of_columns(s: lp.Schedule, g: Group, block: str, columns: int) -> tuple[lp.Schedule, str]:
+def _in_blocks_of_columns(s: lp.Schedule, g: Group, block: str, columns: int, tail: Tail) -> tuple[lp.Schedule, str]:
     """The outer products in one loop over blocks of columns, with their left operands, and that loop."""
     products, loops = [x for x in s.stages if x in g.outer], list[str]()
     for x in products:
         *free, reduced = inside(s, x, block, block)
-        s, (outer, inner) = s.split(reduced, columns, tail="exact").with_loops
+        s, (outer, inner) = s.split(reduced, columns, tail=tail).with_loops
         s = s.reorder(outer, *free, inner)
         s = s.compute_at(next(m for m in g.made if _reads_result_of(s, x, m)), outer)
         loops.append(outer)
@@ -285,12 +327,9 @@ def _tiles_of_operands(
     read the tiles of inner ones where they can. Rows of tiles are whole pieces, with zeros at their ends."""
     tiles, of = dict[str, str](), dict[str, str]()
     for x in g.inner:
-        if (extent(s, products[x].reduced) or 0) % unit.depth:
-            s = s.split(s.loops(x)[-1], unit.depth)
-    for x in g.inner:
-        s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].left, "shared", block), unit)
+        s, copy = copied_operand(s, x, products[x].left, "shared", block)
         tiles[copy] = block
-        s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].right, "shared", outer), unit)
+        s, copy = copied_operand(s, x, products[x].right, "shared", outer)
         tiles[copy] = outer
         of[products[x].right.buffer] = copy
     for x in g.outer:
@@ -298,18 +337,23 @@ def _tiles_of_operands(
         if read in of and s.why("compute_once", of[read], x) is None:
             s = s.compute_once(of[read], x)
         else:
-            s, copy = _in_whole_pieces(*copied_operand(s, x, products[x].right, "shared", outer), unit)
+            s, copy = copied_operand(s, x, products[x].right, "shared", outer)
             tiles[copy] = outer
     for x in g.inner:
+        if (extent(s, products[x].reduced) or 0) % unit.depth:
+            s = s.split(s.loops(x)[-1], unit.depth)
+    for copy in tiles:
+        s = _in_whole_pieces(s, copy, unit)
+    for x in (*g.inner, *g.outer):
         s = if_legal(s, "pad", x)
     return s, tiles
 
 
-def _in_whole_pieces(s: lp.Schedule, copy: str, unit: Unit) -> tuple[lp.Schedule, str]:
+def _in_whole_pieces(s: lp.Schedule, copy: str, unit: Unit) -> lp.Schedule:
     """`s` with rows of the tile `copy` that are whole pieces, and zeros after what is copied."""
     if (extent(s, s.loops(copy)[-1]) or 0) % unit.piece:
         s = s.align_dim(copy, 1, unit.piece).pad(copy)
-    return s, copy
+    return s
 
 
 def _copied_in_boxes(s: lp.Schedule, tiles: dict[str, str], unit: Unit) -> lp.Schedule:

@@ -59,12 +59,15 @@ def others(s: lp.Schedule) -> lp.Schedule:
     return schedules.auto(s, "cuda", arch="sm_90a")
 
 
-@pytest.mark.parametrize(("depth", "causal"), [(64, False), (24, True)])  # tiles with zeros after rows of 24
-def test_the_lowered_nests_are_right(depth: int, causal: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "causal"),
+    [(128, 128, 64, False), (130, 70, 24, True)],  # tiles with zeros after rows of 24, after the last row and key
+)
+def test_the_lowered_nests_are_right(rows: int, keys: int, depth: int, causal: bool) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")):
-        s = recomputed_products(gradients((), 128, 128, depth, causal=causal), others)
+        s = recomputed_products(gradients((), rows, keys, depth, causal=causal), others)
     assert ("trim" in s.script()) == causal
-    some, want = data((), 128, 128, depth, causal=causal)
+    some, want = data((), rows, keys, depth, causal=causal)
     got = interpret(lp.lower(s, "cuda")[0], [some[a.buffer.name] for a in s.func.args if a.access != "out"])
     for x, y in zip(got.values(), want, strict=True):
         assert float(np.abs(x.astype(np.float64) - y).max()) < 0.01 * float(np.abs(y).max()) + 0.01
@@ -79,9 +82,17 @@ def test_three_kernels_have_no_scores_in_memory() -> None:
     assert [[getattr(n, "value", 0) for n in shape] for shape in stored] == [[2, 16, 1024]]
 
 
+def test_results_too_wide_for_registers_are_kernels_of_their_own() -> None:
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        s = recomputed_products(gradients((), 128, 128, 192), others)
+    found = [*statements(lp.lower(s, "cuda")[0].body)]
+    assert sum(isinstance(x, Kernel) for x in found) == 4  # the mean of each row, and each of the results
+    assert all(x.buffer.shape != (128, 128) for x in found if isinstance(x, Alloc) and x.buffer.scope == "global")
+
+
 @pytest.mark.parametrize(
     ("rows", "depth", "told"),
-    [(1000, 64, "no two whole blocks"), (1024, 100, "no vectors of 8"), (1024, 136, "more than 128")],
+    [(64, 64, "no two blocks"), (1024, 100, "no vectors of 8"), (1024, 264, "more than 256")],
 )
 def test_refusals(rows: int, depth: int, told: str) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")), pytest.raises(lp.ScheduleError, match=told):
