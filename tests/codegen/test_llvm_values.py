@@ -250,7 +250,7 @@ def f(A: "float32[16, 3]", C: "out float32[16]"):
     for i in vectorize(16):
         C[i] = select(0.0 < A[i, 0] + A[i, 1], A[i, 0] / (A[i, 0] + A[i, 1]), A[i, 2])
 """)
-    assert source_of(func).count("@llvm.masked.load") == 2, "one call, of what one side alone loads, and its declaration"
+    assert source_of(func).count("@llvm.masked.load") == 2, "one call, of what one side loads, and its declaration"
     check(func, np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32))
 
 
