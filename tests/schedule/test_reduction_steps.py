@@ -374,3 +374,47 @@ def f(n: "size", A: "int32[4]", Y: "inout int32[1]"):
     with pytest.raises(lp.ScheduleError, match="into elements of T that nothing may have written"):
         s.rfactor("T", "k")
     assert lp.Schedule(lp.parse(source.replace("EXT", "2"))).why("rfactor", "T", "k") is None
+
+
+FOLDED_SELDOM = """
+def f(n: "size", m: "size", A: "int32[4]", Y: "inout int32[1]"):
+    with alloc("int32[1]") as T:
+        for z in range(n):
+            {around}
+        for k in range(4):
+            for r in range(n):
+                T[0] = min(A[k], over=(k, r))
+        for y in range(n):
+            Y[0] = T[0]
+"""
+
+
+def test_rfactor_asks_whether_loops_that_it_leaves_out_let_nothing_be_folded() -> None:
+    """At n = 0 nothing is stored to T, and nothing is folded into it."""
+    s = lp.Schedule(lp.parse(FOLDED_SELDOM.format(around='T[0]: "first" = 100')))
+    with pytest.raises(lp.ScheduleError, match="elements of T that nothing may have written\n  instead: store to T"):
+        s.rfactor("T", "k")
+    first = '        T[0]: "first" = 100\n        for k in'
+    stored = lp.parse(FOLDED_SELDOM.format(around="Y[0] = 3").replace("        for k in", first))
+    after = lp.Schedule(stored).rfactor("T", "k").func
+    assert first_violation(stored, after, small_sizes(stored)) is None
+
+
+def test_what_is_stored_just_before_a_fold_is_there() -> None:
+    """In the same iteration, as an element or as the whole buffer, under the same guard or none."""
+    source = """
+def f(n: "size", m: "size", A: "int32[4]", Y: "inout int32[n, 2]"):
+    for i in range(n):
+        with alloc("int32[2]") as T:
+            if i < m:
+                {store}
+                for k in range(4):
+                    for r in range(m - 2):
+                        T[1] = min(A[k], over=(k, r), label="fold")
+                Y[i, 0] = T[1]
+"""
+    for store in ('T[1]: "first" = 100', "for e in range(2):\n                    T[e] = 100"):
+        func = lp.parse(source.format(store=store))
+        assert first_violation(func, lp.Schedule(func).rfactor("fold", "k").func, small_sizes(func)) is None, store
+    for store in ('T[0]: "first" = 100', 'for e in range(m - 2):\n                    T[1]: "first" = 100'):
+        assert lp.Schedule(lp.parse(source.format(store=store))).why("rfactor", "fold", "k") is not None, store

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
+from loopir.analysis.dataflow.coverage import fills, is_filled_by_earlier_nest
 from loopir.arith.simplify import nonnegative, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Cond, Func, If, Load, Loop, Node
+from loopir.ir.grammar import Alloc, Buffer, Cond, Func, If, Index, Load, Loop, Node, Stmt
 from loopir.ir.traverse.rebuild import nodes
-from loopir.ir.traverse.walk import leaf_paths
+from loopir.ir.traverse.walk import StmtPath, child_stmts, leaf_paths
 from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import join_names
 from loopir.schedule.legality.effects import reads
@@ -28,6 +28,22 @@ def unwritten_memory(func: Func, label: str, asked: Iterable[Node], left: Iterab
     given = {a.buffer.name for a in func.args if a.access != "out"}
     found = [b for b in sorted(reads(asked) - given) if not (label and is_filled_by_earlier_nest(func, label, b))]
     return found if found and not all(surely_runs(func, s) for s in left) else []
+
+
+def is_written_on_the_way(place: StmtPath, end: Stmt, b: Buffer, at: Sequence[Index]) -> bool:
+    """Whether what surely runs before `end`, each time, in a body around it and around `place`, stores the element `at`
+    of `b`, or fills `b`."""
+    for depth, outer in enumerate(place.around):
+        if outer is end:
+            return False
+        if isinstance(outer, Loop | If | Alloc):
+            here = place.path[depth + 1]
+            first = len(outer.then) if isinstance(outer, If) and here >= len(outer.then) else 0
+            for s in child_stmts(outer)[first:here]:
+                found = (p for p in leaf_paths((s,)) if b in p.stmt.buffers)
+                if any(fills(p, b) or (p.stmt is s and p.stmt.at == tuple(at)) for p in found):
+                    return True
+    return False
 
 
 def surely_runs(func: Func, shell: Loop | If | Cond) -> bool:

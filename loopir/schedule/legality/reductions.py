@@ -51,7 +51,7 @@ from loopir.ir.traverse.walk import (
 from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_stage, join_names
 from loopir.schedule.core.naming import Renaming, new_names, rename_symbols
-from loopir.schedule.legality.asked_memory import unwritten_memory
+from loopir.schedule.legality.asked_memory import is_written_on_the_way, unwritten_memory
 from loopir.schedule.legality.effects import reads
 from loopir.schedule.legality.refusal import refusal
 
@@ -211,13 +211,14 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
             f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(asked)} where to",
             loop=loop, suggestion="loops that surely run, and no guards that speak of them",
         )  # fmt: skip
-    again = [s for s in fold.loops() if s not in shells and s.var not in fold.over]  # that do no more than repeat it
-    element = [Load(b, fold.reduce.at) for b in fold.reduce.buffers]
-    left = [s for s in fold.shells if s not in shells]
-    if again and (new := unwritten_memory(func, fold.reduce.label, element, left)):
+    left, at = [s for s in fold.shells if s not in shells], fold.reduce.at
+    asked = [Load(b, at) for b in fold.reduce.buffers if not is_written_on_the_way(fold.place, fold.start, b, at)]
+    if new := unwritten_memory(func, fold.reduce.label, asked, left):
+        again = [repr(s.var) for s in left if isinstance(s, Loop) and s.var not in fold.over]  # that only repeat it
         raise ScheduleError(
             f"{fold.reduce.label} would be folded where it is not now, into elements of {join_names(new)} that nothing "
-            f"may have written", loop=loop, suggestion=f"a loop around {join_names(repr(s.var) for s in again)}",
+            f"may have written", loop=loop,
+            suggestion=f"a loop around {join_names(again)}" if again else f"store to {join_names(new)} first",
         )  # fmt: skip
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
     new = replace_stmt(func, fold.start, total)
