@@ -20,7 +20,9 @@ def if_legal(s: lp.Schedule, primitive: str, *args: object, **kwargs: object) ->
     return getattr(s, primitive)(*args, **kwargs) if s.why(primitive, *args, **kwargs) is None else s
 
 
-def legal(s: lp.Schedule, schedule: Callable[..., lp.Schedule], *args: Any, **options: Any) -> lp.Schedule | None:
+def legal(
+    s: lp.Schedule, schedule: Callable[..., lp.Schedule | None], *args: Any, **options: Any
+) -> lp.Schedule | None:
     """What `schedule` makes of `s`; None where it refuses, or lowering refuses what it asks."""
     try:
         return schedule(s, *args, **options)
@@ -169,7 +171,9 @@ def _count(loop: Any) -> int:
 
 
 def fused(s: lp.Schedule, loops: Sequence[str]) -> tuple[lp.Schedule, str]:
-    """`loops`, one inside the other, as one loop; from the inside, as far as it goes."""
+    """`loops`, one inside the other, as one loop; from the inside, as far as it goes. ScheduleError for none."""
+    if not loops:
+        raise lp.ScheduleError("a stage that stands in no loop has none to fuse")
     fused = loops[-1]
     for loop in reversed(loops[:-1]):
         if s.why("fuse", loop, fused) is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import loopir as lp
 
 from .contraction import contraction, separate_operands
-from .nest_queries import argument_names, extent, if_legal, one_nest, reads_of, result_of
+from .nest_queries import argument_names, extent, if_legal, is_guarded, one_nest, reads_of, result_of
 
 
 @lp.composite
@@ -39,6 +39,17 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
     for stage in found:
         s = _from_identity(_started(_reduced_innermost(s, stage), stage), stage) if one_nest(s, stage) else s
     return s
+
+
+@lp.composite
+def without_idle_stages(s: lp.Schedule) -> lp.Schedule:
+    """`s` without the stages that run in no iteration: steps would leave them out on the way, where recipes go on to
+    ask for them by name."""
+    outermost = dict.fromkeys(x for stage in s.stages for x in s.loops(stage)[:1])
+    if not any(is_guarded(s, x) for x in outermost):
+        return s
+    t = s.simplify()
+    return t if t.stages != s.stages else s
 
 
 @lp.composite

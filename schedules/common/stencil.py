@@ -49,11 +49,10 @@ def time_tiled_gpu(s: lp.Schedule, sweeps: int = 8, rows: int = 32, threads: int
 
 def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, tuple[str, ...]] | None:
     """`s` in tiles of time and rows, and the loops over tiles, then those in them."""
-    time = s.loops()[0]
-    fused = _one_sweep(s, time)
+    fused = _one_sweep(s)
     if fused is None:
         return None
-    s, row = fused
+    s, time, row = fused
     for factor in range(1, STEEPEST + 1):
         t = s.skew(time, row, factor)
         if t.why("tile", time, row, sweeps, rows) is None:
@@ -61,9 +60,12 @@ def _tiled(s: lp.Schedule, sweeps: int, rows: int) -> tuple[lp.Schedule, tuple[s
     return None
 
 
-def _one_sweep(s: lp.Schedule, time: str) -> tuple[lp.Schedule, str] | None:
-    """The sweeps inside `time` as one, and its loop over rows."""
-    if any(len(s.loops(stage)) < 2 or s.loops(stage)[0] != time for stage in s.stages):
+def _one_sweep(s: lp.Schedule) -> tuple[lp.Schedule, str, str] | None:
+    """The sweeps inside the loop over time as one, and the loops over time and over rows."""
+    if not s.stages or any(len(s.loops(stage)) < 2 for stage in s.stages):
+        return None
+    time, *more = {s.loops(stage)[0] for stage in s.stages}
+    if more:
         return None
     first, *others = dict.fromkeys(s.loops(stage)[1] for stage in s.stages)
     for other in others:
@@ -72,4 +74,4 @@ def _one_sweep(s: lp.Schedule, time: str) -> tuple[lp.Schedule, str] | None:
         if shift is None:
             return None
         s = s.fuse_loops(first, other, shift=shift, tail="guard")
-    return s, first
+    return s, time, first

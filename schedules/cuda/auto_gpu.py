@@ -17,7 +17,7 @@ from ..common.direct_conv import direct_gpu
 from ..common.fusion import epilogue, index_stages_inlined, inlined
 from ..common.narrow_sums import narrow_sums
 from ..common.nest_queries import free_loops, iterations, one_nest, reader
-from ..common.normalize_nests import distributed, normalized, rectangular
+from ..common.normalize_nests import distributed, normalized, rectangular, without_idle_stages
 from ..common.products import pooled, several
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from ..common.view_loops import join_views, over_folds, over_products, with_views_split
@@ -74,7 +74,8 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
     if `arch`, as `lp.machine` takes it, says that it is there; without it, what all GPUs of sm_80 and later have.
     """
     with lp.scheduling_for(lp.machine("portable" if arch is None else arch)):
-        is_new, s = not s.trace, index_stages_inlined(s)
+        is_new = not s.trace
+        s = index_stages_inlined(without_idle_stages(s) if is_new else s)
         s = narrow_sums(s) if is_new else s
         chains = (chain_of_few_rows, product_chain, product_chain_mma)
         for chain in chains if lp.machine().has("wgmma") else (chains[0], chains[2]):

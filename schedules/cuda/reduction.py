@@ -388,10 +388,10 @@ def _rows_by_length(s: lp.Schedule, n: _Nest, threads: int, length: str, width: 
     for most, each in kernels:
         aligned = f"{length} % {each} == 0 and " if each > 1 else ""
         inside = f"{aligned}1 <= {length} and {length} <= {most}"
-        if s.why("specialize", n.rows[0], inside) is not None:
+        if not one_nest(s, n.stage) or s.why("specialize", n.rows[0], inside) is not None:
             break
-        s, others = s.specialize(n.rows[0], inside).with_loops
-        (other,) = s.last.stages
+        s, other = s.specialize(n.rows[0], inside).with_stage
+        others = s.last.loops
         s, (pieces, *lane) = s.split(n.over[-1], each).with_loops if each > 1 else (s, (n.over[-1],))
         s, (one, piece) = s.split(pieces, most // each).with_loops
         s = _rows_of(s, replace(n, over=(one, piece, *lane)), threads, None, guarded=True)
@@ -452,10 +452,11 @@ def _specialize_last_part(
     inside = f"{whole[1]} + {length} <= {whole[0]}"
     if s.why("specialize", n.over[-1], inside) is not None:
         return s, whole
-    before = s.stages
-    s = s.specialize(n.over[-1], inside)
-    (last,) = (x for x in s.stages if x not in before)
-    return spread_row(s, last, n.rows[-1], lanes, width, whole), None
+    made = s.specialize(n.over[-1], inside)
+    last, *more = (x for x in made.stages if x not in s.stages)
+    if more:  # the loop holds other stages, too
+        return s, whole
+    return spread_row(made, last, n.rows[-1], lanes, width, whole), None
 
 
 def _on_blocks(s: lp.Schedule, loops: tuple[str, ...]) -> lp.Schedule:
@@ -491,10 +492,9 @@ def _columns(s: lp.Schedule, n: _Nest, threads: int, side: int, whole: str | Non
     s, fold = _results_in_registers(s, stage, lane)
     nests: list[tuple[str, ...]] = [(fold, turn, some, row, one)]
     if one and whole is not None and s.why("specialize", turn, whole) is None:
-        s, others = s.specialize(turn, whole).with_loops
-        (other,) = s.last.stages
+        s, other = s.specialize(turn, whole).with_stage
+        nests.append((other, *s.last.loops))
         s = s.simplify(turn)
-        nests.append((other, *others))
     for nest in nests:
         s = _folded(s, nest, sorted(inputs), known, nest[1] == turn)
     if one and fold != stage:

@@ -49,6 +49,8 @@ def row_blocks(
     `threads` is how many a row has at most, `rows` how many of them a block takes; with `keep` what fits is kept in
     registers. The stages `after` are launches of their own, before, whose results are as given.
     """
+    if not s.stages:
+        raise lp.ScheduleError("no stage is there to have rows")
     out, mine = s.stages[-1], [x for x in s.stages if x not in after]
     s, row = _with_row_loop(s, out, mine)
     for stage in reversed(mine[:-1]):
@@ -203,6 +205,8 @@ def blocks_of_rows(
 ) -> lp.Schedule:
     """The iterations of `row` on blocks, and what is in each on threads; what `least` stages read is kept."""
     stages = _stages(s, row)
+    if not any(s.reduced(x) for x in stages):
+        raise lp.ScheduleError(f"steps have shown that nothing is folded in {row!r}", loop=row)
     width = vector(s, {x: _inner(s, x, row)[-1] for x in stages if _inner(s, x, row)}, given)
     lanes = _lanes(s, stages, width, threads, given)
     block = row

@@ -74,6 +74,8 @@ def spread_row(
     that the row starts: vectors beyond are taken element by element.
     """
     loops = s.loops(stage)
+    if row is not None and row not in loops:
+        raise lp.ScheduleError(f"steps have shown that {stage} never runs in {row!r}", loop=row)
     first = 0 if row is None else loops.index(row) + 1
     inner = [x for x in loops[first:] if extent(s, x) != 1]
     if not inner:

@@ -35,7 +35,10 @@ def scan(s: lp.Schedule, target: str, *, width: int = 4096, threads: int = 256, 
 
     On a GPU ("cuda") `threads` threads share a block: each has a part of it, of which it folds the sum first. The sums
     of `rows` blocks are one block's work, and what the blocks come to is scanned in the same way, by one block.
+    ScheduleError for a program of another form.
     """
+    if len(s.stages) != 1 or not s.loops(s.stages[0]):
+        raise lp.ScheduleError(f"a scan is one stage in a loop; this program's stages are {', '.join(s.stages)}")
     (stage,) = s.stages
     loop = s.loops(stage)[-1]
     length, source = lp.text(s.loop(loop).extent), source_of(s, stage)

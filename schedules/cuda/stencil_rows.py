@@ -42,7 +42,10 @@ def neighbours(
 
     Its loops are those `inside` a loop, if one is given, each of whose iterations is a launch.
     """
-    *batch, row, column = _loops_inside(s, stage, inside)
+    loops = _loops_inside(s, stage, inside)
+    if len(loops) < 2:
+        raise lp.ScheduleError(f"{stage} has no rows below one another: there are too few loops around it")
+    *batch, row, column = loops
     rows, threads = THREAD_ROWS(rows, at=stage), THREADS(threads, at=stage)
     width = max(1, PAIR_BYTES // max(t.dtype.bytes for t in s.accesses(stage)))
     whole = f"({lp.text(s.loop(column).extent)}) % {width} == 0"
@@ -71,7 +74,7 @@ def _even(columns: int | None, width: int, threads: int) -> int:
     """As many threads as a block needs, in whole warps, for blocks of `threads` at most to share a row evenly."""
     if columns is None:
         return threads
-    pairs = -(-columns // width)
+    pairs = max(1, -(-columns // width))
     blocks = -(-pairs // threads)
     return min(threads, -(-pairs // (blocks * WARP)) * WARP)
 

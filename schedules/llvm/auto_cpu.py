@@ -30,7 +30,7 @@ from ..common.nest_queries import (
     reads_own,
     written_by,
 )
-from ..common.normalize_nests import normalized
+from ..common.normalize_nests import normalized, without_idle_stages
 from ..common.operands import is_reshaped_operand, materialized
 from ..common.products import product, several
 from ..common.view_loops import fuse_contiguous, fuse_viewed_dims, join_views, with_views_split
@@ -93,13 +93,15 @@ def cpu(s: lp.Schedule, lanes: int | None = None) -> lp.Schedule:
     as in attention, are one loop over blocks. Functions that a row evaluates as the one before did are evaluated once,
     into a table, where that is predicted to be faster.
     """
-    made, t = _scheduled(s, lanes, is_new=not s.trace), s
+    is_new = not s.trace
+    s = without_idle_stages(s) if is_new else s
+    made, t = _scheduled(s, lanes, is_new=is_new), s
     for stage in s.stages:
         t = hoisted_tables(t, stage)
     if t.func is s.func:
         return made
     tables = frozenset(y for x in t.stages if x not in s.stages for y in written_by(t, x))
-    other = legal(t, _scheduled, lanes, is_new=not s.trace, tables=tables)
+    other = legal(t, _scheduled, lanes, is_new=is_new, tables=tables)
     return other if other is not None and TABLES(_is_faster(other, made)) else made
 
 
@@ -122,9 +124,9 @@ def _scheduled(s: lp.Schedule, lanes: int | None, *, is_new: bool, tables: froze
     if laned is not s:
         s, together = laned, None
     else:
-        together = _rows_in_one_loop(s, lanes, tables)
+        together = legal(s, _rows_in_one_loop, lanes, tables)
         if together is None and (split := _periods_split(s, lanes)).func is not s.func:
-            s, together = split, _rows_in_one_loop(split, lanes, tables)
+            s, together = split, legal(split, _rows_in_one_loop, lanes, tables)
     if together is not None:
         return together
     s = _windows_first(shared_rows(s), lanes)

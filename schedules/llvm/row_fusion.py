@@ -28,6 +28,8 @@ def rows(s: lp.Schedule, loop: str | None = None, *, lanes: int | None = None) -
     The rows run on threads, and the loops along a row in vectors of `lanes`, by default those of this machine; what
     is folded along a row is folded by vectors.
     """
+    if not s.stages or not s.loops(s.stages[-1]):
+        raise lp.ScheduleError("the last stage has no rows, as it stands in no loop")
     last = s.stages[-1]
     loop = s.loops(last)[0] if loop is None else loop
     s = gathered(s, loop)

@@ -30,12 +30,14 @@ def windows(s: lp.Schedule, *, strip: int | None = None, lanes: int | None = Non
 
     Unless told, a strip has as many rows as leave a few strips for each thread, and vectors are those of this machine.
     """
+    if not s.stages or not s.loops(s.stages[-1]):
+        return s
     last = s.stages[-1]
     loops = s.loops(last)
-    length = extent(s, loops[0]) if loops else None
+    length = extent(s, loops[0])
     strip = strip or STRIP_ROWS(_strip(length), at=last)
     strip = min(strip, length or strip)
-    if not loops or s.why("split", loops[0], strip) is not None:
+    if s.why("split", loops[0], strip) is not None:
         return s
     s, (outer, row) = s.split(loops[0], strip).with_loops
     for stage in reversed(s.stages[:-1]):

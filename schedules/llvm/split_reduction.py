@@ -11,7 +11,7 @@ from math import prod
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, reads_of
+from ..common.nest_queries import extent, if_legal, reads_of
 from .threads import parallel_if_legal
 
 PARTIAL_VECTORS = 4
@@ -57,8 +57,11 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     """`s` with the innermost reduced loop of `stage` in `vectors` vectors of `lanes` partial results.
 
     What is read by steps of more than a few elements is loaded one by one, so there are as many partial results as
-    additions can start meanwhile. A stage whose rows are known to be shorter than a vector is left as it is.
+    additions can start meanwhile. A stage whose rows are known to be shorter than a vector is left as it is, as is one
+    that is no fold.
     """
+    if not s.reduced(stage):
+        return s
     lanes = lanes or lanes_of(s, stage)
     lanes, vectors = (lanes, vectors) if runs_along(s, stage) else (_picked_lanes(s, stage, lanes), 1)
     loop = s.loops(stage)[-1]
@@ -78,8 +81,8 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     if t.why("vectorize", lane) is not None:
         return s
     t = t.vectorize(lane)
-    t = t.partition(outer) if t.why("partition", outer) is None else t
-    return t.vectorize(t.loops(stage)[-1])  # the vector is folded by halves
+    t = if_legal(t, "partition", outer)
+    return if_legal(t, "vectorize", t.loops(stage)[-1])  # the vector is folded by halves
 
 
 @lp.composite

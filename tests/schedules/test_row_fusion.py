@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
-from loopir.schedules import auto
+from loopir.schedules import auto, cpu
+from loopir.testing.oracles.equivalence import assert_equivalent
 
 
 def moving(size: int | None, window: int, dtype: str = "int32") -> lp.Schedule:
@@ -49,3 +50,20 @@ def test_one_signal_is_filtered_exactly(count: int, taps: int) -> None:
     s = auto(lp.Schedule(lp.compute((count,), lambda i: lp.sum(x[i + k] * h[k], axis=k), name="y")), "llvm")
     a, b = (np.random.default_rng(taps).integers(-9, 9, n, np.int32) for n in (count + taps - 1, taps))
     assert np.array_equal(s.build("llvm")(a, b), np.convolve(a, b[::-1], "valid"))
+
+
+def test_a_fold_under_a_guard_of_its_row_keeps_its_vector_in_lanes_of_its_own() -> None:
+    """That a vector is folded by halves is refused there."""
+    s = lp.Schedule(lp.parse("""
+def f(A: "float32[3, 8]", S: "inout float32[3]", B: "out float32[3, 8]"):
+    for i in range(3):
+        for j in range(8):
+            if i < 1:
+                S[i] = sum(A[i, j], over=j, init=0.0)
+    for k in range(3):
+        for l in range(8):
+            B[k, l] = A[k, l] * S[k]
+"""))  # fmt: skip
+    made = cpu(s, lanes=4)
+    assert "vectorize(8)" in str(made)
+    assert_equivalent(made, s)
