@@ -49,6 +49,7 @@ CORRECTED = {
     "quantised by the largest": ("max", f"abs({A})", "-inf", "sum", f"{C} / maximum(M[0], 0.000001) * {V}", "0.0"),
     "shares of what is positive": ("sum", f"exp({A})", "0.0", "sum", f"exp({C}) / (M[0] + 0.5)", "0.0"),
     "masked": ("max", A, "-inf", "sum", f"select(2 <= ko * 2 + k, exp({C} - M[0]), 0.0)", "0.0"),
+    "at least what a row has": ("max", A, "-inf", "sum", f"exp({C} - maximum(M[0], V[i])) * {V}", "0.0"),
     "rounded in between": ("max", A, "-inf", "sum", f"float32(bfloat16(exp({C} - M[0]))) * {V}", "0.0"),
 }
 BY_DISTANCE = {
@@ -56,6 +57,7 @@ BY_DISTANCE = {
     "largest, by a power": ("sum", A, "0.0", "max", f"{C} * exp(M[0])", "-inf"),
 }
 REFUSED: dict[str, Any] = {
+    "of some places": (("max", A, "-inf", "sum", f"exp({C} - select(ko < 2, M[0], 0.0))", "0.0"), "for each"),
     "variance": (("sum", A, "0.0", "sum", f"({C} - M[0] * 0.125) * ({C} - M[0] * 0.125)", "0.0"), "by no one amount"),
     "deviation": (("sum", A, "0.0", "sum", f"abs({C} - M[0] * 0.125)", "0.0"), "by no one amount"),
     "sigmoid": (("max", A, "-inf", "sum", f"1.0 / (1.0 + exp(M[0] - {C}))", "0.0"), "by no one amount"),

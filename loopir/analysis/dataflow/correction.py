@@ -50,15 +50,21 @@ class Correction:
 
 
 def correction(
-    monoid: Monoid, values: Sequence[Value], moving: Collection[str], nonnegative: Collection[str], propose: Propose
+    monoid: Monoid,
+    values: Sequence[Value],
+    moving: Collection[str],
+    nonnegative: Collection[str],
+    propose: Propose,
+    fixed: Collection[Load] = (),
 ) -> Correction | None:
     """How a fold by `monoid` of terms `values` is corrected as the buffers called `moving` go on; None if no term reads
     them.
 
-    The `nonnegative` ones are known never to be below 0. `propose` is asked where the form of the terms does not tell
-    (`correction_symbolic.propose`). Raises NoCorrection.
+    The `nonnegative` ones are known never to be below 0, and the loads `fixed` give one value all along the fold.
+    `propose` is asked where the form of the terms does not tell (`correction_symbolic.propose`). Raises NoCorrection.
     """
-    return _correction(monoid, tuple(values), frozenset(moving), frozenset(nonnegative), propose)
+    known = frozenset(moving), frozenset(nonnegative), frozenset(fixed)
+    return _correction(monoid, tuple(values), *known, propose)
 
 
 Propose = Callable[[Monoid, Sequence[Value], frozenset[str]], Correction]
@@ -66,11 +72,16 @@ Propose = Callable[[Monoid, Sequence[Value], frozenset[str]], Correction]
 
 @lru_cache(maxsize=512)
 def _correction(
-    monoid: Monoid, values: tuple[Value, ...], moving: frozenset[str], nonnegative: frozenset[str], propose: Propose
+    monoid: Monoid,
+    values: tuple[Value, ...],
+    moving: frozenset[str],
+    nonnegative: frozenset[str],
+    fixed: frozenset[Load],
+    propose: Propose,
 ) -> Correction | None:
     if not any(reads(v, moving) for v in values):
         return None
-    found = by_form(monoid, values, moving) or propose(monoid, values, moving)
+    found = by_form(monoid, values, moving, fixed) or propose(monoid, values, moving)
     require_homomorphism(monoid, found.kinds)
     for kind, make, v in zip(found.kinds, found.make, values, strict=True):
         if make is None:
@@ -98,10 +109,10 @@ def reads(v: Value, moving: Collection[str]) -> bool:
     return any(isinstance(n, Load) and n.buffer.name in moving for n in nodes(v))
 
 
-def reads_only(v: Value, moving: Collection[str]) -> bool:
-    """Whether `v` is made of such loads and of numbers."""
+def reads_only(v: Value, moving: Collection[str], fixed: Collection[Load] = ()) -> bool:
+    """Whether `v` is made of such loads, of those that are `fixed`, and of numbers."""
     loads = [n for n in nodes(v) if isinstance(n, Load)]
-    return bool(loads) and all(n.buffer.name in moving for n in loads)
+    return bool(loads) and all(n.buffer.name in moving or n in fixed for n in loads)
 
 
 _BEFORE = "'"
@@ -135,9 +146,11 @@ class _Part:
     summed: tuple[tuple[int, Value], ...]
 
 
-def by_form(monoid: Monoid, values: Sequence[Value], moving: Collection[str]) -> Correction | None:
-    """The correction of a product whose factors read r alone, or not at all, or are exponentials of sums of such; of a
-    sum of such in a fold by an extreme. None for other terms."""
+def by_form(
+    monoid: Monoid, values: Sequence[Value], moving: Collection[str], fixed: Collection[Load] = ()
+) -> Correction | None:
+    """The correction of a product whose factors read r, and what is `fixed` along the fold, alone, or not r at all, or
+    are exponentials of sums of such; of a sum of such in a fold by an extreme. None for other terms."""
     if len(values) != 1 or monoid.name not in ("sum", "max", "min"):
         return None
     summing = monoid.name == "sum"
@@ -147,13 +160,13 @@ def by_form(monoid: Monoid, values: Sequence[Value], moving: Collection[str]) ->
             continue
         if summing and isinstance(v, Op) and v.fn.name in EXPONENTIALS:
             of, name = v.args[0], EXACT[v.fn.name]
-        elif summing and reads_only(v, moving):
+        elif summing and reads_only(v, moving, fixed):
             parts.append(_Part(power, "", ((1, v),)))
             continue
         else:
             of, name = v, ""
         summed = tuple((sign, x) for sign, x in _summands(of) if reads(x, moving))
-        if (summing and not name) or not all(reads_only(x, moving) for _, x in summed):
+        if (summing and not name) or not all(reads_only(x, moving, fixed) for _, x in summed):
             return None
         parts.append(_Part(power, name, summed))
     atoms = tuple(dict.fromkeys(x for p in parts for _, x in p.summed))

@@ -21,6 +21,7 @@ from loopir.ir.grammar import (
     And,
     Body,
     Buffer,
+    Cmp,
     Cond,
     Const,
     Func,
@@ -57,7 +58,8 @@ from loopir.ir.traverse.walk import (
     stored_buffers,
     substitute,
 )
-from loopir.schedule.core.find import find_loop, join_names
+from loopir.schedule.core.facts import known_at
+from loopir.schedule.core.find import find_loop, find_statement, join_names
 from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.reductions import nested
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_into_loop, shrink_where_possible
@@ -206,20 +208,31 @@ class _Corrected:
     def correction_of(self, s: Reduce, terms: tuple[Value, ...]) -> Correction | None:
         what = join_names(sorted({n for t in terms for n in loaded_buffers(t)} & self.going))
         try:
-            found = correction(s.monoid, terms, self.going, self.nonnegative, propose)
+            found = correction(s.monoid, terms, self.going, self.nonnegative, propose, self.fixed(s, terms))
         except NoCorrection as why:
             raise ScheduleError(
                 f"{s.label} cannot be corrected as {what} goes on: {why}", loop=self.loop.var,
                 suggestion="a fold by a monoid that merges parts (lp.welford, lp.expsum), or two passes",
             ) from None  # fmt: skip
         if found is not None:
-            indices = {x for n in nodes_of(found.atoms) if isinstance(n, Load) for ix in n.at for x in free_vars(ix)}
-            if bad := sorted(indices & {*s.over}):
+            asked = set[str]().union(*map(free_vars, found.atoms))
+            if bad := sorted(asked & {*s.over}):
                 raise ScheduleError(
                     f"{s.label} needs another element of {what} for each {join_names(bad)}", loop=self.loop.var,
                     suggestion="a fold whose terms all read one",
                 )  # fmt: skip
         return found
+
+    def fixed(self, s: Reduce, terms: Sequence[Value]) -> set[Load]:
+        """What `terms` load that is the same all along the fold, and is in memory wherever it starts."""
+        blocks = (*self.loop.body, *(x for block in self.blocks for x in block))
+        written = self.moving.union(*(stored_buffers(q.stmt) for q in leaf_paths(blocks)))
+        start = known_at(self.func, find_statement(self.func, s.label).stmt).start
+        loads = {n for n in nodes_of(terms) if isinstance(n, Load) and n.buffer.name not in written}
+        over = {*s.over}
+        return {
+            n for n in loads if not any(free_vars(x) & over or loaded_buffers(x) for x in n.at) and _is_inside(n, start)
+        }
 
     def require_start(self, s: Reduce) -> None:
         if s.init != s.monoid.identity:
@@ -533,3 +546,9 @@ def _canonical(value: Value, loops: Sequence[Loop]) -> object:
     """What two scales have in common that may be one."""
     new = {x.var: Var(f"#{n}") for n, x in enumerate(loops)}
     return substitute(value, new), tuple(x.extent for x in loops)
+
+
+def _is_inside(n: Load, known: Context) -> bool:
+    """Whether what `n` reads is known to be in its buffer."""
+    tests = (c for x, d in zip(n.at, n.buffer.shape, strict=True) for c in (Cmp("<=", Int(0), x), Cmp("<", x, d)))
+    return all(simplify_cond(c, known) == TRUE for c in tests)
