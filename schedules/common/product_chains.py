@@ -226,8 +226,11 @@ def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: Tail) -> tuple[lp.
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
     own = product if beside or not c.last else last
     s, (block, _) = s.split(s.loops(own)[-3 if own == product else -2], rows, tail=tail).with_loops
-    for stage in c.last if own == product else ():
-        s = s.reverse_compute_at(stage, block) if block not in s.loops(stage) else s
+    for stage in [x for x in c.last if own == product and block not in s.loops(x)]:
+        if s.why("reverse_compute_at", stage, block) is None:
+            s = s.reverse_compute_at(stage, block)
+        else:  # it reads folds alone
+            s, block = _merged_into(s, stage, own, block, rows, tail)
     for stage in reversed([x for x in s.stages if block not in s.loops(x)]):
         if stage in c.last:  # which nothing here reads
             s, block = _merged_into(s, stage, own, block, rows, tail)
@@ -240,10 +243,10 @@ def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: Tail) -> tuple[lp.
 
 
 def _merged_into(s: lp.Schedule, stage: str, own: str, block: str, rows: int, tail: Tail) -> tuple[lp.Schedule, str]:
-    """`stage`, whose nest stands before that of `own`, in the blocks of that; and the loop over these."""
+    """`stage`, whose nest stands beside that of `own`, in the blocks of that; and the loop over these."""
     depth = s.loops(own).index(block)
     s, _ = s.split(s.loops(stage)[depth], rows, tail=tail).with_loops
-    s = s.merge(s.loops(stage)[0], s.loops(own)[0])
+    s = s.merge(*(s.loops(x)[0] for x in sorted((stage, own), key=s.stages.index)))
     return s, s.loops(own)[depth]
 
 

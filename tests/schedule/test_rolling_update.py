@@ -185,6 +185,27 @@ def test_blocks_have_to_go_along() -> None:
         s.split("lo", 2).rolling_update(("P", "L", "A"), "jo")
 
 
+BESIDE = """
+def f(A: "float32[8]", S: "out float32[1]", T: "out float32[1]"):
+    with alloc("float32[1]") as M:
+        for j in range(8):
+            M[0] = max(A[j], over=j, init=-inf)
+        with alloc("float32[1]") as L:
+            for k in range(8):
+                L[0] = sum(exp(A[k] - M[0]), over=k, init=0.0)
+            S[0] = log(L[0])
+        T[0] = M[0]
+"""
+
+
+def test_memory_that_ends_before_others_read_a_fold_is_there_for_the_loop() -> None:
+    s = lp.Schedule(lp.parse(BESIDE))
+    t = s.rolling_update(("L",), "j")
+    assert "k" not in t.loops()
+    for x, y in zip(real(s, {"A": (8,)}, "interpret"), real(t, {"A": (8,)}, "interpret"), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
 SPLIT = """
 def f(Q: "float32[4, 4]", K: "float32[8, 4]", V: "float32[8, 4]", O: "out float32[4, 4]"):
     with alloc("float32[2, 4]") as m, alloc("float32[2, 4]") as l, alloc("float32[2, 4, 4]") as a:

@@ -130,6 +130,19 @@ def test_heads_between_the_rows_of_keys_and_values() -> None:
     assert float(np.abs(got - wanted(x, y, z)).max()) < 0.03
 
 
+def test_what_is_made_of_folds_alone_is_stored_by_the_same_kernel() -> None:
+    """As the logarithm of each row's sum, which gradients read; and a score of each head is in every sum."""
+    n, depth = 64, 64
+    q, k, v = (lp.placeholder((2, n, depth), "bfloat16", name=x) for x in "QKV")
+    sink = lp.placeholder((2,), "float32", name="sink")
+    s = (q @ k.transpose(0, 2, 1)).astype("float32") * depth**-0.5
+    most = lp.maximum(lp.max(s, axis=-1, keepdims=True), sink[:, None, None])
+    p = lp.exp(s - most)
+    total = lp.sum(p, axis=-1, keepdims=True) + lp.exp(sink[:, None, None] - most)
+    t = hopper(lp.Schedule(((p / total).astype("bfloat16") @ v, most + lp.log(total))), keys=32)
+    assert len([x for x in statements(lp.lower(t, "cuda")[0].body) if isinstance(x, Kernel)]) == 1
+
+
 def test_queries_keys_and_values_of_one_array() -> None:
     """[rows, 3 * heads * depth], as one projection gives all three."""
     heads, n, depth = 2, 64, 64

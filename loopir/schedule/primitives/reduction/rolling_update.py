@@ -8,7 +8,7 @@ from loopir.analysis.dependence.access import Statement, statements_of
 from loopir.analysis.dependence.fusion_shift import has_conflict
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Body, Func, Loop, Reduce, Stmt, Var
+from loopir.ir.grammar import Alloc, Body, Func, Loop, Reduce, Stmt, Var
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     leaf_paths,
@@ -27,7 +27,7 @@ from loopir.schedule.legality.refusal import refusal
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.corrections import Block, corrected
 from loopir.schedule.transform.duplicate import duplicated
-from loopir.schedule.transform.siblings import body_with, open_allocs_before
+from loopir.schedule.transform.siblings import body_with, extend_lifetime, open_allocs_before
 
 
 @primitive
@@ -89,7 +89,7 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
     for stage in stages:
         if any(s is target for p in find_stage(func, stage) for s in p.around):
             raise ScheduleError(f"{stage} is in {loop!r} already", suggestion="a stage after the loop")
-    func = open_allocs_before(func, target)
+    func = _with_memory_before(func, loop, stages)
     target = find_loop(func, loop)
     nests = _nests(func, target, stages)
     _require_one_fold_each(nests)
@@ -100,6 +100,20 @@ def rolling_update(func: Func, stages: tuple[str, ...], loop: str) -> Func:
     done, names = corrected(func, target, blocks)
     func = replace(func, body=rewrite(func.body, lambda s: done if s is target else () if id(s) in gone else None))
     return names.confined(func)
+
+
+def _with_memory_before(func: Func, loop: str, stages: Sequence[str]) -> Func:
+    """`func` with memory of `stages` that begins after `loop` there from before it to the end of its statements."""
+    target = find_loop(func, loop)
+    func = open_allocs_before(func, target)
+    level = body_with(func, find_loop(func, loop))
+    wanted = {p.stmt.label for stage in stages for p in find_stage(func, stage)}
+    for s in level:
+        here = {p.stmt.label for p in leaf_paths((s,))}
+        if isinstance(s, Alloc) and s is not level[-1] and here & wanted:
+            *_, last = leaf_paths(level)
+            return _with_memory_before(extend_lifetime(func, s.buffer.name, last.stmt), loop, stages)
+    return func
 
 
 def _nests(func: Func, loop: Loop, stages: Sequence[str]) -> list[Loop]:
