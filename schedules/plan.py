@@ -18,7 +18,7 @@ import loopir as lp
 from .llvm.serial_loops import SerialLoop, serial_loops
 from .plan_page import plan_page
 
-VERSION = 1
+VERSION = 2
 Trace = tuple[tuple[str, tuple[object, ...], tuple[tuple[str, object], ...]], ...]
 """Steps as data: the primitive, its arguments, its keyword arguments; names are those of the group by itself."""
 

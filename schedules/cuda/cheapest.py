@@ -130,11 +130,14 @@ def cheapest(
     recipes = list(recipes)
     if (known := _choices.get()) is not None:
         known.asked += 1
-    if part and len(recipes) > 1 and (taken := _choice_for(s, part, recipes, observer)) is not None:
-        recipe, made = taken
-        made = lowered(s, recipes[recipe]) if made is None else made
-        if made is not None:
-            return made
+    if part and len(recipes) > 1 and (found := _prices_for(s, part, recipes, observer)) is not None:
+        priced, made = found
+        while priced:
+            best = priced[_cheapest_of(priced)]
+            x = made[best.recipe] if made else lowered(s, recipes[best.recipe])
+            if x is not None:
+                return x
+            priced = [p for p in priced if p is not best]  # what takes the sums is no store here, perhaps
     made = _compare(s, recipes, observer)
     return made[_cheapest_of([p for p, _ in made])][1] if made else None
 
@@ -176,14 +179,14 @@ def _cheapest_of(priced: Sequence[Priced]) -> int:
     return best
 
 
-def _choice_for(
+def _prices_for(
     s: lp.Schedule,
     part: Sequence[str],
     recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]],
     observer: Observer | None,
-) -> tuple[int, lp.Schedule | None] | None:
-    """Which of `recipes` is the cheapest for `part` alone, and what it makes of `s`, if that was made; None where the
-    first is not known."""
+) -> tuple[list[Priced], dict[int, lp.Schedule]] | None:
+    """What `recipes` cost for `part` alone, and what each makes of `s`, if that was made; None where no price is
+    known."""
     if are_chosen():  # values of knobs are given by the program's names
         return None
     try:
@@ -192,47 +195,43 @@ def _choice_for(
         return None  # another nest has to run between
     names = {old: new for new, old in found.labels.items()}
     own = [_renamed(recipe, names) for recipe in recipes]
-    known = _choices.get()
-    keys: list[tuple[str, ...]] = [(lp.text(found.func), *(Candidate(r, s, 0.0).name for r in own))]
-    if (product := _product_of(s, part, recipes)) is not None:
-        keys.append(product)
-    one = "in one kernel" if _in_one_kernel.get() else "in any number of kernels"
-    prices = {} if known is None else known.prices
+    keys = [(lp.text(found.func), *(Candidate(r, s, 0.0).name for r in own)), *_keys_of_product(s, part, recipes)]
+    known, one = _choices.get() or Choices(), "in one kernel" if _in_one_kernel.get() else "in any number of kernels"
     for key in keys:
-        if priced := prices.get(key) or prices.get((*key, one)):
-            return priced[_cheapest_of(priced)].recipe, None
-    before = 0 if known is None else known.asked
+        if priced := known.prices.get(key) or known.prices.get((*key, one)):
+            return priced, {}
+    before = known.asked
     alone = len(found.nests) == len(lp.nests(s.func))
     made = _compare(s, recipes, observer) if alone else _compare(lp.Schedule(found.func), own, observer)
     if not made:
         return None
     priced = [p for p, _ in made]
-    if known is not None:
-        for key in keys:
-            known.prices.setdefault(key if known.asked == before else (*key, one), priced)
-    best, schedule = made[_cheapest_of(priced)]
-    return best.recipe, schedule if alone else None
+    if s.reduced(part[-1]) and len(priced) < len(recipes):  # what refuses may take it where something reads its sums
+        del keys[1:]
+    for key in keys:
+        known.prices.setdefault(key if known.asked == before else (*key, one), priced)
+    return priced, {p.recipe: x for p, x in made} if alone else {}
 
 
-def _product_of(
+def _keys_of_product(
     s: lp.Schedule, part: Sequence[str], recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]]
-) -> tuple[str, ...] | None:
+) -> list[tuple[str, ...]]:
     """The text of `part` up to the last stage that folds, and the names of all recipes, in names that do not depend on
-    the program's; None where none folds, or another nest has to run between them."""
+    the program's; nothing where none folds, or another nest has to run between them."""
     last = max((n for n, x in enumerate(part) if s.reduced(x)), default=-1)
     if last < 0:
-        return None
+        return []
     try:
         found = lp.extract(s.func, part[: last + 1])
     except lp.ScheduleError:
-        return None
+        return []
     own = [_renamed(recipe, {old: new for new, old in found.labels.items()}) for recipe in recipes]
     numbers = {x: f"_{n}" for n, x in enumerate(dict.fromkeys((*found.original, *found.labels)))}
 
     def anonymous(text: str) -> str:
         return re.sub(r"[A-Za-z_]\w*", lambda m: numbers.get(m[0], m[0]), text)
 
-    return "product", anonymous(lp.text(found.func)), *(anonymous(Candidate(r, s, 0.0).name) for r in own)
+    return [("product", anonymous(lp.text(found.func)), *(anonymous(Candidate(r, s, 0.0).name) for r in own))]
 
 
 def _renamed(recipe: Any, names: Mapping[str, str]) -> Any:

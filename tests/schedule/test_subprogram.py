@@ -11,7 +11,15 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 from loopir.ir.grammar import Func
 from loopir.ir.verify.verify import verify
-from loopir.schedule.transform.subprogram import Part, _in_canonical_names, extract, in_order, nests, subprogram
+from loopir.schedule.transform.subprogram import (
+    Part,
+    _in_canonical_names,
+    _in_order_of_use,
+    extract,
+    in_order,
+    nests,
+    subprogram,
+)
 from loopir.testing import funcs
 from loopir.testing.generate.strategies import arguments, sizes
 
@@ -69,6 +77,14 @@ def test_parts_that_differ_in_names_alone_are_the_same() -> None:
     y = lp.softmax(lp.softmax(x).named("a1")).named("a2")
     f = lp.Schedule(y).func
     assert lp.text(extract(f, ("a1",)).func) == lp.text(extract(f, ("a2",)).func)
+
+
+def test_parts_are_the_same_whatever_the_order_of_the_program_s_arguments() -> None:
+    x, w = (lp.placeholder((8, 8), "float32", name=name) for name in "xw")
+    f = lp.Schedule([(x - w).named("y1"), (w - x).named("y2")]).func
+    one, other = extract(f, ("y1",)), extract(f, ("y2",))
+    assert lp.text(one.func) == lp.text(other.func)
+    assert [p.original[a.buffer.name] for p in (one, other) for a in p.func.args] == ["x", "w", "y1", "w", "x", "y2"]
 
 
 PARTLY_WRITTEN = """
@@ -148,7 +164,7 @@ def test_a_program_taken_apart_and_put_together_means_the_same(data: st.DataObje
 
 def anew(f: Func, stages: tuple[str, ...]) -> Part:
     """A part that is put in canonical names whatever others were."""
-    return _in_canonical_names(subprogram(f, stages), extract(f, stages).nests)
+    return _in_canonical_names(_in_order_of_use(subprogram(f, stages)), extract(f, stages).nests)
 
 
 def same(one: Part, other: Part) -> bool:

@@ -94,3 +94,24 @@ def test_a_product_is_compared_once_for_all_its_readers() -> None:
             made = gpu(lp.Schedule(y), arch="sm_90a")
             assert lp.lower(made, "cuda")
     assert len(seen) == 1
+
+
+def _only_of_two(s: lp.Schedule, stage: str) -> lp.Schedule:
+    if len(s.stages) < 2:
+        raise lp.ScheduleError("it needs a reader")
+    return elementwise(s, stage)
+
+
+def test_where_the_cheapest_is_refused_the_next_by_price_is_taken_and_nothing_compared_again() -> None:
+    """A product that nothing reads has no place for what adds its parts up, which is cheapest where there is one."""
+    a, b = (lp.placeholder((64, 64), name=name) for name in "ab")
+    slow, only = (partial(how, stage="matmul") for how in (lambda s, stage: s, _only_of_two))
+    programs = [lp.Schedule(lp.relu(a @ b)), lp.Schedule(a @ b)]
+    for order in (programs, programs[::-1]):
+        seen: list[int] = []
+        with schedules.observing(lambda every, _, seen=seen: seen.append(len(every))), remembering(Choices()):
+            for s in order:
+                made = cheapest(s, (slow, only), part=s.stages)
+                assert made is not None
+                assert bool(made.trace) == (len(s.stages) > 1)
+        assert seen == [2]

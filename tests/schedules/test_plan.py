@@ -227,9 +227,9 @@ def test_what_several_rules_give_is_priced_once(monkeypatch: pytest.MonkeyPatch)
     ("text", "message"),
     [
         ("{", "this is no JSON"),
-        ("[]", "this is no plan of version 1"),
-        ('{"loopir plan": 0}', "this is no plan of version 1"),
-        ('{"loopir plan": 1, "program": "def f(): ..."}', "of another program"),
+        ("[]", "this is no plan of version 2"),
+        ('{"loopir plan": 1}', "this is no plan of version 2"),
+        ('{"loopir plan": 2, "program": "def f(): ..."}', "of another program"),
     ],
 )
 def test_what_is_no_plan_is_refused(text: str, message: str) -> None:

@@ -79,10 +79,11 @@ def _interrupted(func: Func, chosen: tuple[int, ...]) -> bool:
 def extract(func: Func, stages: Iterable[str]) -> Part:
     """As `subprogram`, in canonical names: loops, stages and results without their numbers, inputs in order.
 
-    Parts of one program that differ in names alone have the same Func.
+    Parts of one program that differ in names alone, or in the order of the program's arguments, have the same Func:
+    its inputs stand in the order in which its nests touch them, and so do its results.
     """
     chosen = _chosen(func, stages)
-    found = _subprogram(func, chosen)
+    found = _in_order_of_use(_subprogram(func, chosen))
     pattern, names, labels = _pattern(found, [top_level_nests(func)[n].nest for n in chosen])
     known = _extracted_parts(func)
     if pattern not in known:
@@ -95,6 +96,14 @@ def extract(func: Func, stages: Iterable[str]) -> Part:
         {new: mine[old] for new, old in first.original.items()},
         {new: my_labels[old] for new, old in first.labels.items()},
     )
+
+
+def _in_order_of_use(found: Func) -> Func:
+    """`found` with its inputs, and what it writes after them, in the order in which its nests touch them."""
+    touched = dict.fromkeys(b.name for t in top_level_nests(found) for b in _form(t.nest).buffers)
+    place = {name: n for n, name in enumerate(touched)}
+    args = sorted(found.args, key=lambda a: (a.access != "in", place[a.buffer.name]))
+    return replace(found, params=(*(p for p in found.params if not isinstance(p, Arg)), *args))
 
 
 @memoized
