@@ -25,7 +25,7 @@ GRID = tuple({"n": n, "m": m} for n, m in product((0, 1, 2, 3, 4), (0, 1, 3)))
 Pairs = Iterable[tuple[Event, Event]]
 Ask = Callable[[dict[str, int]], Pairs]
 """The pairs that a step breaks at these sizes."""
-BY_VALUES = ("distribute",)
+BY_VALUES = ("distribute", "retime", "unroll_and_jam")
 """The primitives that ask where values go, and not of the order of accesses alone."""
 
 

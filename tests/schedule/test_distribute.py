@@ -170,3 +170,19 @@ def test_memory_is_as_large_as_the_most_iterations(outer: str, inner: str, shape
     assert f'alloc("float32[{shape}, 2]")' in text(new)
     for seed in range(3):
         assert_same(f, new, {"n": 2}, seed)
+
+
+def test_unroll_and_jam_of_values_that_nobody_looks_at() -> None:
+    """What is stored to X in the loops is overwritten after them."""
+    source = """
+def f(A: "float32[4, 3]", X: "inout float32[6]"):
+    for i in range(4):
+        for j in range(3):
+            X[i + j]: "b" = A[i, j]
+    for k in range(6):
+        X[k] = 2.0
+"""
+    f = parse(source)
+    assert_same(f, unroll_and_jam(f, "i", 2), {})
+    with pytest.raises(ScheduleError, match="runs these two the other way round"):
+        unroll_and_jam(parse(source.replace("range(6)", "range(3)")), "i", 2)

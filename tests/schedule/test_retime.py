@@ -166,3 +166,19 @@ def triangles(n: "size", A: "float64[n, n]", X: "inout float64[n]", Y: "inout fl
     late = s.retime("j", stage, by=by)
     for n in range(5):
         assert_same(s.func, late.func, {"n": n})
+
+
+def test_values_that_nobody_looks_at_may_be_others() -> None:
+    """What is stored to X in the loop is overwritten after it."""
+    source = """
+def f(A: "float32[4]", X: "inout float32[1]", Y: "out float32[4]"):
+    for i in range(4):
+        Y[i] = A[i]
+        X[0]: "b" = A[i]
+        X[0]: "c" = 1.0
+    X[0] = 2.0
+"""
+    func = parse(source)
+    assert_same(func, retime(func, "i", "b"), {})
+    with pytest.raises(ScheduleError, match="would reverse two dependent accesses"):
+        retime(parse(source.replace("    X[0] = 2.0\n", "")), "i", "b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from loopir.analysis.dataflow.equivalence import same_values
 from loopir.analysis.dependence.access import is_affine_visible
 from loopir.analysis.dependence.reordering import Origin, permutation_invariant, violated_dependence
 from loopir.errors import ScheduleError
@@ -92,7 +93,7 @@ def _jammed(func: Func, tile: Loop, target: Loop, *, free: bool) -> Func:
     jam = Jam(func, tile, UsedNames.of(func))
     new = replace_loop(func, tile.var, lambda s: jam.sunk(s.body, (), ()))
     clash = None if free else violated_dependence(func, new, jam.origin)
-    if clash is not None:
+    if clash is not None and not same_values(func, new):  # values that nobody looks at may be others
         reason = f"jamming {target.var!r} runs these two the other way round"
         raise refusal(
             clash, reason, target.var, f"a loop that carries no dependence on {clash.witness.buffer} backwards"
