@@ -63,7 +63,7 @@ def _from_zero(n: Node, x: Tensor, point: int, axis: int = -1) -> Tensor:
     whole = x.astype("int32")
     if not n.has(point):
         return whole
-    zero = n.tensor(7).astype("int32")
+    zero = n.tensor(point).astype("int32")
     if zero.ndim != 1:
         return whole - zero
     return whole - zero.reshape([zero.shape[0] if d == axis % x.ndim else 1 for d in range(x.ndim)])
