@@ -55,8 +55,6 @@ def remainder(n: Node) -> Tensor:
     """The sign is the divisor's, or with `fmod` the dividend's."""
     a, b = n.tensor(0), n.tensor(1)
     if not n.attr("fmod", 0):
-        if a.dtype.is_float:
-            raise n.unsupported("a remainder of floats without fmod=1")
         return a % b
     if not a.dtype.is_float:
         return a - _toward_zero(a, b) * b

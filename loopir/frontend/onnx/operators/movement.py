@@ -230,7 +230,6 @@ def depth_to_space(n: Node) -> Tensor:
 def space_to_depth(n: Node) -> Tensor:
     x, b = n.tensor(0), n.attr("blocksize")
     count, c, h, w = x.shape
-    if n.attr("mode", "DCR") != "DCR":
-        raise n.unsupported(f"mode={n.attr('mode')!r}")
-    parts = x.reshape((count, c, h // b, b, w // b, b)).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if n.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    parts = x.reshape((count, c, h // b, b, w // b, b)).transpose(order)
     return parts.reshape((count, c * b * b, h // b, w // b))
