@@ -48,7 +48,13 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: np.arctan2(A, A), TypeError, r"lp\.atan2 makes the expression"),
     (lambda: np.sum(A), TypeError, r"np\.sum takes arrays.*lp\.sum makes the expression"),
     (lambda: np.matmul(A, B), TypeError, r"lp\.matmul makes the expression"),
-    (lambda: np.spacing(A), TypeError, r"lp has no spacing; see dir\(lp\)"),
+    (lambda: np.isnat(A), TypeError, r"lp has no isnat; see dir\(lp\)"),
+    (lambda: lp.special, AttributeError, "its functions are in lp itself"),  # pyright: ignore
+    (lambda: lp.transpose(A, 0), lp.ExprError, "the axes are each dimension once"),  # pyright: ignore
+    (lambda: lp.transpose(A, ()), lp.ExprError, "the axes are each dimension once"),
+    (lambda: lp.compute((8,), lambda i: lp.sum(E[j] for j in range(8))), TypeError, "a generator .* a reduce_axis"),
+    (lambda: lp.solve(lp.eye(8), E[:4]), lp.ExprError, "solve of .* the rows and stacks are alike"),
+    (lambda: lp.randn(3, 4), lp.ExprError, r"shape 3: it is a tuple, and the seed comes after it: \(3,\), 0"),
     (lambda: lp.compute((n,), lambda i: np.exp(i)), TypeError, r"np\.exp of the index i: .* lp\.exp takes it"),
     (lambda: math.exp(A), TypeError, r"A .* has no value until its kernel is called; lp\.exp"),
     (lambda: float(A[0, 0]), TypeError, "has no value until its kernel is called"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, NoReturn, TypeAlias
@@ -508,6 +508,10 @@ def no_tensor(x: Any) -> str:
         return "None is no tensor expression and no number; a function that gives an element ends with return"
     if isinstance(x, list | tuple):
         return f"{shortened(x)}, a {name}, is no tensor expression and no number; lp.stack of a list makes one tensor"
+    if isinstance(x, Iterator):
+        return (
+            f"a {name} is no tensor expression: lp.sum folds a reduce_axis, or a dimension of a tensor; sum is Python's"
+        )
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         return f"{shortened(x)}, a {name}, is no tensor expression and no number"
     return (

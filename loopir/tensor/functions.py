@@ -372,7 +372,7 @@ def matmul(a: Tensor, b: Tensor, accum_dtype: DTypeLike | None = None) -> Tensor
 
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """The dimensions in the order `axes`; reversed without."""
-    return x.transpose(*(axes or ()))
+    return x.transpose() if axes is None else x.transpose(axes)
 
 
 def reshape(x: Tensor, shape: Sequence[Any]) -> Tensor:

@@ -120,7 +120,7 @@ def solve(a: Any, b: Any) -> Tensor:
     What NumPy raises LinAlgError for, a matrix that has no inverse, gives infinities and NaN.
     """
     e, right = _matrices("solve", a), stage_reduction(as_expr(Tensor, b, None))
-    if right.ndim == 1:
+    if right.ndim == 1 and same(right.dims[0], e.dims[-1], {**e.symbols, **right.symbols}):
         return solve(e, broadcast_to(right[:, None], (*e.shape[:-1], 1)))[..., 0]
     if right.ndim != e.ndim or not all(
         same(x, y, {**e.symbols, **right.symbols}) for x, y in zip(right.dims[:-1], e.dims[:-1], strict=True)

@@ -63,7 +63,10 @@ FUNCTIONS = {
     **dict.fromkeys(("partition", "argpartition"), "lp.topk selects, lp.sort puts all in order"),
     "lexsort": "lp.argsort is stable: sort by the last key first", "fromfunction": "lp.compute does this",
     **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique", "compress", "masked_select"), _OF_ELEMENTS),
-    **dict.fromkeys(("linalg", "nn", "random"), "its functions are in lp itself: lp.norm, lp.softmax, lp.rand"),
+    **dict.fromkeys(
+        ("linalg", "nn", "random", "special", "signal"),
+        "its functions are in lp itself: lp.norm, lp.softmax, lp.rand, lp.erfc",
+    ),
     **dict.fromkeys(("svd", "qr", "eig", "eigh", "lstsq", "pinv"), "lp.cholesky factors, and lp.solve solves"),
     **dict.fromkeys(("real", "imag", "conj", "conjugate", "angle", "iscomplex", "isreal"), _NO_COMPLEX),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _OF_ELEMENTS),

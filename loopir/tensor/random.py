@@ -43,6 +43,10 @@ def philox(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Tensor, Tensor, 
 
 def _words(shape: Any, seed: Any, offset: Any) -> tuple[Tensor, ...]:
     """The words of each element of `shape`: its place in row-major order is the low half of its counter."""
+    if isinstance(shape, int):  # as in torch.rand(3, 4), whose 4 would be taken for the seed
+        raise ExprError(
+            f"random numbers of the shape {shape}: it is a tuple, and the seed comes after it: ({shape},), 0"
+        )
     sizes = [shape] if isinstance(shape, int | IndexExpr) else list(shape)
     place: Any = as_expr(Tensor, 0, dtypes.uint64)
     for d, size in enumerate(sizes):

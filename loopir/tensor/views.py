@@ -133,10 +133,10 @@ class Views(Expr):
 
     def transpose(self, *axes: Any) -> Self:
         """The dimensions in the order `axes`, as numbers or in one tuple; reversed if none are given."""
+        given = bool(axes)
         axes = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-        order = tuple(a + self.ndim if isinstance(a, int) and a < 0 else a for a in axes) or tuple(
-            reversed(range(self.ndim))
-        )
+        order = tuple(a + self.ndim if isinstance(a, int) and a < 0 else a for a in axes)
+        order = tuple(reversed(range(self.ndim))) if not given else order
         if not all(isinstance(a, int) for a in order) or sorted(order) != list(range(self.ndim)):
             raise ExprError(f"transpose of {self.described()} by {axes}; the axes are each dimension once")
         back = tuple(order.index(d) for d in range(self.ndim))
