@@ -6,6 +6,7 @@ from loopir.tensor import (
     creation,
     elementwise,
     functions,
+    grid_sampling,
     grids,
     integers,
     joining,
@@ -29,6 +30,7 @@ from loopir.tensor.convolutions import *  # noqa: F403
 from loopir.tensor.creation import *  # noqa: F403
 from loopir.tensor.elementwise import *  # noqa: F403
 from loopir.tensor.functions import *  # noqa: F403
+from loopir.tensor.grid_sampling import *  # noqa: F403
 from loopir.tensor.grids import *  # noqa: F403
 from loopir.tensor.index import reduce_axis, symbol
 from loopir.tensor.integers import *  # noqa: F403
@@ -64,6 +66,7 @@ __all__ = [
     *functions.__all__,
     *missing_numbers.__all__,
     *linear_algebra.__all__,
+    *grid_sampling.__all__,
     *grids.__all__,
     *integers.__all__,
     *joining.__all__,

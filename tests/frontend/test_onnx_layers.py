@@ -20,6 +20,7 @@ F = TensorProto.FLOAT
 @pytest.mark.parametrize("name", [
     "resize_downsample_scales_cubic_A_n0p5_exclude_outside", "resize_downsample_scales_linear_align_corners",
     "resize_upsample_sizes_nearest_ceil_half_pixel", "resize_upsample_sizes_nearest_not_larger", "gru_defaults",
+    "gridsample_volumetric_bilinear_align_corners_1", "gridsample_bicubic",
     "gru_bidirectional", "lstm_with_peepholes", "lstm_batchwise", "simple_rnn_reverse",
 ])  # fmt: skip
 def test_onnx_own(name: str) -> None:

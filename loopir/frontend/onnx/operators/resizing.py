@@ -14,6 +14,7 @@ import numpy as np
 from loopir.frontend.onnx.node import Node, operator
 from loopir.frontend.onnx.values import Array
 from loopir.tensor import functions as f
+from loopir.tensor.grid_sampling import grid_sample
 from loopir.tensor.tensor import Tensor
 
 NEAREST = {
@@ -29,6 +30,17 @@ class Line:
     old: int
     new: int
     scale: float
+
+
+@operator("GridSample")
+def sampled(n: Node) -> Tensor:
+    names = {"linear": "bilinear", "cubic": "bicubic"}
+    mode = str(n.attr("mode", "linear"))
+    x, grid = n.tensor(0), n.tensor(1)
+    if not x.dtype.is_float or (x.ndim > 4 and names.get(mode, mode) == "bicubic"):
+        raise n.unsupported(f"mode={mode!r} of {x.dtype} in {x.ndim} dimensions")
+    corners = bool(n.attr("align_corners", 0))
+    return grid_sample(x, grid, names.get(mode, mode), n.attr("padding_mode", "zeros"), corners).astype(x.dtype)
 
 
 @operator("Resize", "Upsample")
