@@ -18,12 +18,12 @@ from loopir.tensor.tensor import Tensor, real_type
 
 __all__ = ["grid_sample"]
 
-MODES = {"bilinear": range(2), "nearest": range(1), "bicubic": range(-1, 3)}
+WINDOWS = {"bilinear": range(2), "nearest": range(1), "bicubic": range(-1, 3)}
 """The elements along a dimension that a place is made of, counted from the one below it."""
-PADDING = ("zeros", "border", "reflection")
-FAR = float(1 << 24)
+OUTSIDE = ("zeros", "border", "reflection")
+FARTHEST_PLACE = float(1 << 24)
 """Places beyond this are as far off as this."""
-CUBIC = -0.75
+KEYS_SLOPE = -0.75
 
 
 def grid_sample(
@@ -42,10 +42,10 @@ def grid_sample(
             f"grid_sample of {e.described()} at {places.described()}: an image is x[n, c, h, w], and its grid has the "
             "same number of dimensions, the last of them of a coordinate for each of space"
         )
-    if mode not in MODES or padding_mode not in PADDING:
+    if mode not in WINDOWS or padding_mode not in OUTSIDE:
         raise ExprError(
-            f"grid_sample: mode={mode!r} and padding_mode={padding_mode!r}; they are of {', '.join(MODES)} and of "
-            f"{', '.join(PADDING)}"
+            f"grid_sample: mode={mode!r} and padding_mode={padding_mode!r}; they are of {', '.join(WINDOWS)} and of "
+            f"{', '.join(OUTSIDE)}"
         )
     t = real_type(e.dtype)
     work = dtypes.float32 if t.is_narrow else t
@@ -53,8 +53,8 @@ def grid_sample(
     for d, size in enumerate(e.shape[2:]):
         at = _unnormalized(cast(places[..., rank - 1 - d], work), size, align_corners)
         if mode != "bicubic":
-            at = _inside(at, size, padding_mode, align_corners)
-        taps.append(_taps(at.named(f"at{d}"), mode, size, padding_mode, align_corners))
+            at = _confined(at, size, padding_mode, align_corners)
+        taps.append(_neighbours(at.named(f"at{d}"), mode, size, padding_mode, align_corners))
     batch = arange(e.shape[0]).reshape([e.shape[0], *(1,) * (rank + 1)])
     channel = arange(e.shape[1]).reshape([1, e.shape[1], *(1,) * rank])
     image = e if e.source is not None else e.named("image")
@@ -71,10 +71,10 @@ def _unnormalized(at: Tensor, size: Any, corners: bool) -> Tensor:
     """Coordinates from -1 to 1 counted in elements; NaN as what is outside."""
     length = cast(as_expr(Tensor, size, None), at.dtype)
     found = (at + 1.0) * 0.5 * (length - 1.0) if corners else ((at + 1.0) * length - 1.0) * 0.5
-    return where(found == found, clip(found, -FAR, FAR), -FAR)
+    return where(found == found, clip(found, -FARTHEST_PLACE, FARTHEST_PLACE), -FARTHEST_PLACE)
 
 
-def _inside(at: Tensor, size: Any, padding_mode: str, corners: bool) -> Tensor:
+def _confined(at: Tensor, size: Any, padding_mode: str, corners: bool) -> Tensor:
     """Places at the border in place of those outside, after these are mirrored if that is asked for."""
     last = cast(as_expr(Tensor, size, None), at.dtype) - 1.0
     if padding_mode == "zeros":
@@ -90,17 +90,17 @@ def _inside(at: Tensor, size: Any, padding_mode: str, corners: bool) -> Tensor:
     return where(at < 0.0, 0.0, where(at > last, last, at))
 
 
-def _taps(at: Tensor, mode: str, size: Any, padding_mode: str, corners: bool) -> list[tuple[Tensor, Tensor]]:
+def _neighbours(at: Tensor, mode: str, size: Any, padding_mode: str, corners: bool) -> list[tuple[Tensor, Tensor]]:
     """The elements along one dimension of which a place is made, and their shares: none of what is outside."""
     last = cast(as_expr(Tensor, size, None), at.dtype) - 1.0
     low = nearest(at) if mode == "nearest" else floor(at)
     share = at - low
     made: list[tuple[Tensor, Tensor]] = []
-    for k in MODES[mode]:
+    for k in WINDOWS[mode]:
         place = low + float(k)
         if mode == "bicubic":
-            place = _inside(place, size, padding_mode, corners)
-            weight = _cubic(absolute(share - float(k)), near=k in (0, 1))
+            place = _confined(place, size, padding_mode, corners)
+            weight = _keys_share(absolute(share - float(k)), near=k in (0, 1))
         elif mode == "nearest":
             weight = share * 0.0 + 1.0
         else:
@@ -111,9 +111,9 @@ def _taps(at: Tensor, mode: str, size: Any, padding_mode: str, corners: bool) ->
     return made
 
 
-def _cubic(far: Tensor, *, near: bool) -> Tensor:
+def _keys_share(far: Tensor, *, near: bool) -> Tensor:
     """The share of an element so `far` off, up to 1 or from there to 2 (Keys, "Cubic convolution interpolation for
     digital image processing", 1981, with a = -3/4)."""
     if near:
-        return ((CUBIC + 2.0) * far - (CUBIC + 3.0)) * far * far + 1.0
-    return ((CUBIC * far - 5.0 * CUBIC) * far + 8.0 * CUBIC) * far - 4.0 * CUBIC
+        return ((KEYS_SLOPE + 2.0) * far - (KEYS_SLOPE + 3.0)) * far * far + 1.0
+    return ((KEYS_SLOPE * far - 5.0 * KEYS_SLOPE) * far + 8.0 * KEYS_SLOPE) * far - 4.0 * KEYS_SLOPE

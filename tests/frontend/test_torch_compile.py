@@ -231,6 +231,33 @@ def test_the_least_integer_is_divided(dtype: str) -> None:
     assert not lp.torch_report().left
 
 
+def exact(a: Any, b: Any) -> list[Any]:
+    """Functions that look at signs, or at the exact remainder."""
+    modes = [torch.div(a, b, rounding_mode=mode) for mode in ("floor", "trunc")]
+    return [*modes, torch.remainder(a, b), torch.fmod(a, b), torch.copysign(a, b), torch.signbit(b), torch.hypot(a, b),
+            torch.nextafter(a, b), a.cumprod(0), *torch.topk(a, 3)]  # fmt: skip
+
+
+def special_functions(a: Any, _: Any) -> list[Any]:
+    names = ("erfc", "digamma", "gammaln", "i0", "i0e", "i1", "i1e", "erfcx", "log_ndtr", "entr", "sinc", "psi")
+    return [getattr(torch.special, name)(a) for name in names] + [torch.erfinv(a * 0.1)]
+
+
+@pytest.mark.parametrize("fn", [exact, special_functions])
+def test_functions_of_floats(fn: Any) -> None:
+    a = torch.tensor([-3.0, -0.7, 0.3, 1.0, 2.5, 9.0]) + (0.0 if fn is exact else 0.05)
+    b = torch.tensor([0.7, -0.7, -0.1, 0.5, -2.5, 2.0])
+    torch.testing.assert_close(compiled(fn)(a, b), fn(a, b))
+    assert not lp.torch_report().left
+
+
+def test_images_are_sampled_at_the_places_of_a_grid() -> None:
+    x, grid = torch.randn(1, 2, 3, 4), torch.rand(1, 2, 2, 2) * 3 - 1.5
+    fn = lambda x, at: torch.nn.functional.grid_sample(x, at, padding_mode="border", align_corners=False)  # noqa: E731
+    torch.testing.assert_close(compiled(fn)(x, grid), fn(x, grid))
+    assert not lp.torch_report().left
+
+
 def test_random_numbers_are_torchs_own() -> None:
     fn = lambda a: torch.nn.functional.dropout(a.exp(), 0.5)  # noqa: E731
     torch.manual_seed(1)

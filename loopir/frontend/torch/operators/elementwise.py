@@ -12,8 +12,10 @@ from typing import Any
 from loopir.frontend.torch.row import Unsupported, operator, pointwise
 from loopir.ir import dtypes
 from loopir.ir.grammar import Const
-from loopir.tensor import functions as f
+from loopir.tensor import functions as f, special
 from loopir.tensor.core import as_expr
+from loopir.tensor.elementwise import copysign as signed_as, fmod as exact_remainder, hypot, signbit, sinc
+from loopir.tensor.integers import nextafter
 from loopir.tensor.tensor import Tensor
 
 
@@ -73,16 +75,18 @@ def _whole_quotient(a: Tensor, b: Tensor, rounding_mode: str) -> Tensor:
 def _remainder(a: Any, b: Any) -> Tensor:
     """The sign is the divisor's."""
     a, b = _pair(a, b)
-    if a.dtype.is_float or a.dtype == dtypes.bool_:
-        raise Unsupported("remainders of floats, which torch finds exactly")
-    return a % _divisor(b)
+    if a.dtype == dtypes.bool_:
+        raise Unsupported("remainders of bools")
+    return a % b if a.dtype.is_float else a % _divisor(b)
 
 
 def _fmod(a: Any, b: Any) -> Tensor:
     """The sign is that of what is divided."""
     a, b = _pair(a, b)
-    if a.dtype.is_float or a.dtype == dtypes.bool_:
-        raise Unsupported("remainders of floats, which torch finds exactly")
+    if a.dtype == dtypes.bool_:
+        raise Unsupported("remainders of bools")
+    if a.dtype.is_float:
+        return exact_remainder(a, b)
     by = abs(_divisor(b))
     rest = a % by
     return f.where(f.logical_and(a < 0, rest != 0), rest - by, rest) if a.dtype.kind == "int" else rest
@@ -96,7 +100,7 @@ def _divide_whole(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor
             return a.astype("float32") / b.astype("float32")
         return _whole_quotient(a, b, rounding_mode)
     if rounding_mode == "floor":
-        raise Unsupported("floats divided and rounded down, which torch corrects by the remainder")
+        return a // b
     quotient = a / b
     return quotient if rounding_mode is None else _trunc(quotient)
 
@@ -147,7 +151,7 @@ def _lerp(a: Tensor, b: Any, weight: Any) -> Tensor:
 
 def _signed_bit(x: Tensor) -> Tensor:
     if x.dtype.is_float:
-        raise Unsupported("the sign of a zero")
+        return signbit(x)
     return x < 0 if x.dtype.kind == "int" else f.logical_and(x != x, x != x)
 
 
@@ -204,6 +208,7 @@ pointwise({
     "clamp_max.default|Tensor": lambda x, high: _clamp(x, None, high), "hardtanh": lambda x, a=-1, b=1: _clamp(x, a, b),
     "fmax": lambda a, b: _fmax(a, b, larger=True), "fmin": lambda a, b: _fmax(a, b, larger=False),
     "remainder.Tensor|Scalar": _remainder, "fmod.Tensor|Scalar": _fmod,
+    "hypot": hypot, "nextafter": nextafter,
     "pow.Tensor_Scalar|Tensor_Tensor|Scalar": _pow, "lerp.Scalar|Tensor": _lerp, "silu": f.silu, "gelu": _gelu,
     "elu": _elu, "softplus": _softplus,
     "leaky_relu": lambda x, slope=0.01: f.where(x > 0, x, x * slope),
@@ -220,7 +225,10 @@ pointwise({
     "expm1": f.expm1, "log": f.log, "log1p": f.log1p, "log2": _log_by(2.0), "log10": _log_by(10.0), "sqrt": f.sqrt,
     "rsqrt": f.rsqrt, "sigmoid": f.sigmoid, "tanh": f.tanh, "sin": f.sin, "cos": f.cos, "tan": f.tan, "asin": f.asin,
     "acos": f.acos, "atan": f.atan, "sinh": f.sinh, "cosh": f.cosh, "asinh": f.asinh, "acosh": f.acosh,
-    "atanh": f.atanh, "atan2": f.atan2, "erf": f.erf,
+    "atanh": f.atanh, "atan2": f.atan2, "erf": f.erf, "erfc": f.erfc, "erfinv": special.erfinv, "lgamma": f.lgamma,
+    "digamma": special.digamma, "i0": special.i0, "special_i0e": special.i0e, "special_i1": special.i1,
+    "special_i1e": special.i1e, "special_erfcx": special.erfcx, "special_log_ndtr": special.log_ndtr,
+    "special_ndtri": special.ndtri, "special_entr": special.entr, "sinc": sinc,
 }, "float")  # fmt: skip
 
 pointwise({
@@ -238,10 +246,7 @@ operator("aten.where.self", promotion="default", skipped=1)(_where)
 
 @operator("aten.copysign.Tensor", "aten.copysign.Scalar", promotion="float")
 def copysign(a: Tensor, b: Any) -> Tensor:
-    """By a number alone: the sign of a zero in a tensor is not seen by comparisons."""
-    if not isinstance(b, int | float):
-        raise Unsupported("the sign of a zero")
-    return f.abs(a) * math.copysign(1.0, b)
+    return f.abs(a) * math.copysign(1.0, b) if isinstance(b, int | float) else signed_as(a, b)
 
 
 @operator("prims.fma.default", promotion="default")

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopir.frontend.torch.row import Unsupported, operator
 from loopir.tensor import convolutions as c
-from loopir.tensor.grid_sampling import MODES, PADDING, grid_sample
+from loopir.tensor.grid_sampling import OUTSIDE, WINDOWS, grid_sample
 from loopir.tensor.tensor import Tensor
 
 CONV = {1: c.conv1d, 2: c.conv2d, 3: c.conv3d}
@@ -98,4 +98,4 @@ def avg_pool3d(
 
 @operator("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sampler(x: Tensor, grid: Tensor, mode: int, padding: int, corners: bool) -> Tensor:
-    return grid_sample(stored(x), grid, list(MODES)[mode], PADDING[padding], corners)
+    return grid_sample(stored(x), grid, list(WINDOWS)[mode], OUTSIDE[padding], corners)

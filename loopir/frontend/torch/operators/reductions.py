@@ -9,8 +9,8 @@ from typing import Any
 
 from loopir.frontend.torch.row import Result, Unsupported, operator
 from loopir.ir import dtypes
-from loopir.tensor import functions as f
-from loopir.tensor.scans import cumsum as scan
+from loopir.tensor import functions as f, sorting
+from loopir.tensor.scans import cumprod as product_scan, cumsum as scan
 from loopir.tensor.statistics import var as variance
 from loopir.tensor.tensor import Tensor
 
@@ -119,6 +119,22 @@ def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: boo
     spread = variance(e, axes, keepdim, _correction(x, axes, correction), mean=middle)
     kept = tuple(0 if d in axes and not keepdim else slice(None) for d in range(x.ndim))
     return spread, middle[kept]
+
+
+@operator("aten.cumprod.default", informed=True)
+def cumprod(result: Result, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    x = x.astype(result.dtype)
+    if x.dtype == dtypes.bool_ or x.dtype.is_narrow:
+        raise Unsupported(f"products of {x.dtype} along a dimension")
+    return product_scan(x, dim % x.ndim) if x.ndim else x
+
+
+@operator("aten.topk.default")
+def topk(x: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """A few elements, which are selected one after the other: torch is faster at more of them."""
+    if not x.ndim or not isinstance(k, int) or not 0 < k <= sorting.MOST_SELECTED:
+        raise Unsupported("many elements to select, or none")
+    return sorting.topk(x, k, dim % x.ndim, largest)
 
 
 @operator("aten.cumsum.default", informed=True)
