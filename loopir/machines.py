@@ -94,6 +94,10 @@ class Machine:
     that the load takes of the memory (measured on an H200: benchmarks/notes/gpu_matmul.md)."""
     round_latency: float = 260.0
     """Cycles from a barrier of a block to the next beside what is done between (the same)."""
+    partial_write: float = 2.0
+    """How often the L2 cache accesses a sector that a store writes in part: it is read, put together and written, as
+    its code that corrects errors is of all of it (right for prefix sums of rows on an H200, whose threads each store 16
+    elements in a row: "cumsum 1169x31009" of benchmarks/results/gpu_wide.txt)."""
     launch: float = 2.2e-6
     """Seconds that a kernel with nothing to do takes, one of several in a row."""
 

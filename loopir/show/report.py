@@ -15,6 +15,7 @@ from typing import Any
 
 from loopir.analysis.cost.gpu_traffic import KernelWork, launches, work
 from loopir.analysis.cost.l2_reuse import read_from_memory
+from loopir.analysis.cost.transactions import SECTOR
 from loopir.ir.grammar import Func
 from loopir.ir.layout.layouts import evaluate
 from loopir.machines import Machine, machine
@@ -185,7 +186,8 @@ def _seconds(
     """What each part would take alone, `memory` being the bytes that are read and written there.
 
     `waiting` is what threads wait for bytes and then take to work on them, of which only as much is done at once as
-    blocks are there to do it.
+    blocks are there to do it. Threads that meet at barriers ask the first cache together, and no other block has work
+    meanwhile but the `resident` ones; blocks that began together store what they made together, too, after that.
     """
     busy = _busy(w, gpu)
     each = w.blocks / gpu.processors
@@ -194,6 +196,7 @@ def _seconds(
     for m in w.of("global"):
         size = float(_size(m.buffer.shape, m.buffer.dtype.bytes, sizes))
         cache += m.written_taken + min(m.read_taken, size * gpu.processors if size <= gpu.l1_bytes else m.read_taken)
+    torn = SECTOR * w.torn * gpu.partial_write / (gpu.l2_bandwidth * busy)
     running = min(w.blocks, resident * gpu.processors)
     reads = sum(m.read_taken for m in w.of("global"))
     loads = sum(read / max(1.0, running * w.threads * ahead) for read, ahead in w.loads.values())
@@ -205,14 +208,19 @@ def _seconds(
     warps = -(-w.threads // 32)
     instructions = tail * issued / (rate * gpu.lanes * min(1.0, resident * warps / SCHEDULERS))
     asked, ahead = (gpu.latency * max(1.0, x) if reads else 0.0 for x in (loads, copies))
+    if w.rounds > 1.0:
+        asked += tail * w.lines_waited / rate / resident
     banks = tail * shared / (rate * 128)
     block = _block_cycles(w, issued / gpu.lanes / max(1, w.blocks), shared / 128 / max(1, w.blocks), gpu)
+    waiting = max(ahead, asked + turns * block / gpu.clock) if reads else 0.0
+    drained = min(waiting, torn) / max(1, turns - 1) if w.rounds > 1.0 else 0.0
     return {
         "memory": gpu.memory_seconds(*memory),
         "cache": cache / (gpu.l2_bandwidth * busy),
+        "partial stores": torn + drained,
         "latency": max(asked, ahead),
         "instructions": instructions,
-        "waiting": max(ahead, asked + turns * block / gpu.clock) if reads else 0.0,
+        "waiting": waiting + drained,
         "first cache": tail * w.lines / rate,
         "shared memory": banks,
         "atomics": _atomic_seconds(w, sizes, gpu),

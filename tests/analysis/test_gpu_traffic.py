@@ -47,6 +47,78 @@ def test_strides_take_whole_sectors(step: int) -> None:
     assert w.moved["y"].taken == w.moved["y"].written
 
 
+@pytest.mark.parametrize("step", [1, 2, 4, 8])
+def test_stores_between_others_write_sectors_in_part(step: int) -> None:
+    """Each store by itself, as none waits for the next of the same thread."""
+    func = parse(
+        f'def f(x: "float32[{N}]", y: "out float32[{step * N}]"):\n'
+        f'    for b in bind("blockIdx.x", {N // 128}):\n'
+        '        for t in bind("threadIdx.x", 128):\n'
+        f"            y[(b * 128 + t) * {step}] = x[b * 128 + t]\n"
+    )
+    (w,) = counted(lp.Schedule(func))
+    assert w.torn == (0 if step == 1 else N * 4 * step // SECTOR)
+    func = parse(
+        f'def f(x: "float32[{N}]", y: "out float32[{N}]"):\n'
+        f'    for b in bind("blockIdx.x", {N // 1024}):\n'
+        '        for t in bind("threadIdx.x", 128):\n'
+        "            for e in unroll(8):\n"
+        "                y[b * 1024 + t * 8 + e] = x[b * 1024 + t * 8 + e]\n"
+    )
+    (apart,) = counted(lp.Schedule(func))
+    assert apart.torn == N
+    assert apart.moved["y"].taken == apart.moved["y"].written
+
+
+@pytest.mark.parametrize(("step", "cycles"), [(1, 1), (25, 7), (32, 32)])
+def test_lanes_apart_take_the_first_cache_as_long_as_its_lines_and_banks_do(step: int, cycles: int) -> None:
+    """Of 25 lines it finds four in a cycle; of 32 that lie in one bank it gives one."""
+    func = parse(
+        f'def f(x: "float32[{N * step}]", y: "out float32[{N}]"):\n'
+        f'    for b in bind("blockIdx.x", {N // 128}):\n'
+        '        for t in bind("threadIdx.x", 128):\n'
+        f"            y[b * 128 + t] = x[(b * 128 + t) * {step}]\n"
+    )
+    (w,) = counted(lp.Schedule(func))
+    assert w.lines_waited == N // 32 * cycles
+    assert w.lines == N // 32 * (cycles + 1)
+
+
+def test_a_branch_is_left_around_what_is_much_to_compute() -> None:
+    """A guarded quotient takes more than a quotient and a guard; a guarded shift does not."""
+
+    def issued(body: str) -> float:
+        (w,) = counted(line(body), n=N)
+        return w.issued
+
+    for by, more in ((8, 0), (7, 5)):
+        guarded, simple = (issued(f"if i < {N - 5}:\n            y[i] = x[{i}]") for i in (f"i // {by}", "i"))
+        assert guarded - simple - issued(f"y[i] = x[i // {by}]") + issued("y[i] = x[i]") == pytest.approx(more * N)
+
+
+def test_narrow_elements_of_a_tile_are_waited_for_vector_by_vector() -> None:
+    def waits(dtype: str) -> float:
+        func = parse(
+            f'def f(x: "{dtype}[128, 4096]", z: "{dtype}[128, 4096]", y: "out {dtype}[128, 4096]"):\n'
+            '    for b in bind("blockIdx.x", 128):\n'
+            f'        with alloc("{dtype}[2, 1024]", scope="shared") as t:\n'
+            "            for k in range(4):\n"
+            '                for i in bind("threadIdx.x", 128):\n'
+            "                    for e in unroll(8):\n"
+            "                        t[0, i * 8 + e] = x[b, k * 1024 + i * 8 + e]\n"
+            "                    for e2 in unroll(8):\n"
+            "                        t[1, i * 8 + e2] = z[b, k * 1024 + i * 8 + e2]\n"
+            '                for j in bind("threadIdx.x", 128):\n'
+            "                    for e3 in unroll(8):\n"
+            "                        y[b, k * 1024 + j * 8 + e3] = t[0, 1016 - j * 8 + e3] + t[1, j * 8 + e3]\n"
+        )
+        (w,) = counted(lp.Schedule(func))
+        return sum(read / (w.blocks * w.threads * ahead) for read, ahead in w.loads.values())
+
+    assert waits("float32") == 4
+    assert waits("float16") == 2 * waits("float32")
+
+
 def test_one_element_for_all_takes_one_sector_a_warp() -> None:
     (w,) = counted(line("y[i] = z[3]"), n=N)
     assert w.moved["z"].taken == N // 32 * SECTOR

@@ -24,6 +24,20 @@ def test_an_elementwise_kernel_is_bound_by_memory() -> None:
     assert "<pre " in told._repr_html_()
 
 
+def test_stores_of_parts_of_sectors_take_the_cache_longer() -> None:
+    """Elements that a thread stores one by one, beside whole vectors of the same."""
+    x = lp.placeholder((1 << 22,), "float32", name="x")
+    s = lp.Schedule((x + 1.0).named("y")).split("i", 1024).bind("i_o", "blockIdx.x").split("i_i", 4)
+    s = s.bind("i_i_o", "threadIdx.x")
+    (apart,), (whole,) = (
+        made.report(arch="sm_90a").kernels for made in (s.unroll("i_i_i"), s.vectorize("i_i_i"))
+    )  # fmt: skip
+    gpu = lp.machine("sm_90a")
+    assert whole.seconds["partial stores"] == 0.0
+    assert apart.seconds["partial stores"] == pytest.approx(16 * (1 << 22) * gpu.partial_write / gpu.l2_bandwidth)
+    assert apart.total > whole.total
+
+
 def test_sizes_are_asked_for() -> None:
     s = gelu(lp.symbol("n"))
     assert s.report(n=1 << 20).seconds < s.report(n=1 << 26).seconds

@@ -93,7 +93,8 @@ class KernelWork:
     `plain` are arithmetic operations of single lanes, `special` functions of real numbers, `issued` the instructions
     that these take, a product and a sum being one; `tensor` has the operations (two a multiplication and sum) of
     tensor cores by the level of the instruction ("warp", "warpgroup") and the type of what it multiplies; `accesses`
-    are loads and stores of single lanes, `lines` the lines of 128 bytes that accesses of warps to global memory take.
+    are loads and stores of single lanes, `lines` the cycles that the first cache takes of accesses of warps to global
+    memory, in each of which it gives a line of 128 bytes.
     """
 
     name: str
@@ -105,6 +106,10 @@ class KernelWork:
     issued: float = 0.0
     accesses: float = 0.0
     lines: float = 0.0
+    lines_waited: float = 0.0
+    """Cycles of the first cache for what threads load and wait for."""
+    torn: float = 0.0
+    """Sectors of global memory that a store of a warp writes in part."""
     loads: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """By the innermost loop with a barrier, or the barriers before where there is none: the bytes of global memory that
     threads load there, and how many of them a thread asks for before it has to wait."""
@@ -220,18 +225,22 @@ class _Counter:
         """Of stores to registers of which some are never read, by label, the part that is."""
         self.barriers = 0
         """How many were met."""
+        self.statement = ""
+        """The label of the store or fold that was met last."""
 
     def body(self, body: Body, met: _WarpSample) -> None:
         for s in body:
             self.stmt(s, met)
 
     def stmt(self, s: Stmt, met: _WarpSample) -> None:
+        if isinstance(s, Store | Reduce):
+            self.statement = s.label
         match s:
             case Loop(_, _, _, body):
                 self.body(body, self.inside(s, met))
             case If(cond, then, orelse):
                 true, asked = _eval_cond(cond, met.env), free_vars(cond)
-                self.tests(cond, met)
+                self.tests(cond, met, then)
                 apart = bool(orelse) and bool(asked) and asked <= self.blocks
                 self.body(then, met.only(true, "0" if apart else ""))
                 self.body(orelse, met.only(~true, "1" if apart else ""))
@@ -341,8 +350,8 @@ class _Counter:
             self.work.special += met.lanes * special
             self.work.plain += met.lanes * (not special)
         self.operations(values, met, folds, fused)
-        for cond in dict.fromkeys(n.cond for v in values for n in nodes(v) if isinstance(n, Select)):
-            self.tests(cond, met)
+        for n in dict.fromkeys(n for v in values for n in nodes(v) if isinstance(n, Select)):
+            self.tests(n.cond, met, (n,))
         self.divisions(values, met)
         self.loads(values, met)
 
@@ -374,15 +383,19 @@ class _Counter:
             issued = n.fn.work if isinstance(n, Op) else _converted(n)
             self.work.issued += met.lanes / (_repeats(n, met) if n not in folds else 1.0) * issued
 
-    def tests(self, cond: Cond, met: _WarpSample) -> None:
-        """The comparisons of a condition, each where it changes."""
+    def tests(self, cond: Cond, met: _WarpSample, guarded: Iterable[Any]) -> None:
+        """The comparisons of a condition, each where it changes, and the branch around what is `guarded` by it, which
+        compilers leave in where there is much to compute for it, as quotients."""
+        each = met.lanes / met.run
         for n in dict.fromkeys(n for n in nodes(cond) if isinstance(n, Cmp)):
-            self.work.issued += met.lanes / met.run / _repeats(n, met)
+            self.work.issued += each / _repeats(n, met)
+        if any(_divides(n) for x in guarded for n in nodes(x)):
+            self.work.issued += _BRANCH * each / _repeats(cond, met)
 
     def divisions(self, where: Iterable[Value | Index], met: _WarpSample) -> None:
         """Quotients and remainders in subscripts, each where it changes; by powers of two they are shifts and masks."""
         for n in dict.fromkeys(n for x in where for n in nodes(x) if isinstance(n, FloorDiv | Mod)):
-            each = 1.0 if isinstance(n.b, Int) and n.b.value & (n.b.value - 1) == 0 else _DIVISION
+            each = _DIVISION if _divides(n) else 1.0
             self.work.issued += each * met.lanes / met.run / _repeats(n, met)
 
     def access(
@@ -401,7 +414,12 @@ class _Counter:
             taken = _sectors([_unrolled(at, met) * b.dtype.bytes for at in elements], met.active, width)
             taken = taken / prod(n for _, n in met.unrolled)
             places = (_offset(at, met.env) * b.dtype.bytes for at in elements)
-            self.work.lines += sum(float((met.times * _lines_touched(x, met.active, width)).sum()) for x in places)
+            lines = sum(float((met.times * _first_cache_cycles(x, met.active, width)).sum()) for x in places)
+            self.work.lines += lines
+            self.work.lines_waited += lines if waits and not write else 0.0
+            if write:
+                torn = _torn(_offset(elements[0], met.env) * b.dtype.bytes, met.active, width, b.dtype.bytes)
+                self.work.torn += float((met.times * torn).sum())
         else:
             taken = sum(_passes(_offset(at, met.env) * b.dtype.bytes, met.active, width) for at in elements)
         total = float((met.times * taken).sum())
@@ -425,9 +443,18 @@ class _Counter:
         else:
             per_thread = asked / max(1, self.work.blocks * self.work.threads) / met.rounds
             at_once = min(per_thread, _BYTES_AT_ONCE, _LOADS_AT_ONCE * width)
-            region = met.region or f"after {self.barriers}"
-            read, ahead = self.work.loads.get(region, (0.0, 0.0))
-            self.work.loads[region] = read + (asked if at_once == per_thread else total), ahead + at_once
+            region, read = met.region or f"after {self.barriers}", asked if at_once == per_thread else total
+            if met.region and width < BANK_WORD:  # put together to words as they come, one vector after the other
+                region, read, at_once = f"{region} {self.statement}", asked, min(at_once, WIDEST)
+            before, ahead = self.work.loads.get(region, (0.0, 0.0))
+            self.work.loads[region] = before + read, ahead + at_once
+
+
+def _divides(n: Any) -> bool:
+    """Whether it is a quotient or remainder by what is no power of two."""
+    if not isinstance(n, FloorDiv | Mod):
+        return False
+    return not isinstance(n.b, Int) or n.b.value & (n.b.value - 1) != 0
 
 
 def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
@@ -489,8 +516,14 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _YES = np.ones((SAMPLES, LANES), bool)
 _SAMPLE = np.repeat(np.arange(SAMPLES), LANES).reshape(SAMPLES, LANES)
 """By sample and lane, the number of the sample."""
+_LINES_AT_ONCE = 4
+"""Lines that the first cache looks for in a cycle (measured on an H200: a depthwise 5 x 5, rows of "depthwise" in
+benchmarks/results/gpu_wide.txt, whose filters lie 25 elements apart)."""
 _OPERATIONS, _DIVISION = 2, 4.0
 """Of a multiplication and a sum; instructions for a quotient by a constant: a product, shifts, a correction."""
+_BRANCH = 5.0
+"""Instructions of a branch: two jumps over what is guarded, one behind it, and that lanes part and meet again, as
+nvdisasm shows them."""
 _UNROLL_WINDOW = 64
 """Iterations of unrolled loops whose accesses are taken to find one another's lines in a cache."""
 _UNROLLED_AT_ONCE = 4096
@@ -528,6 +561,19 @@ def _sectors(addresses: list[Ints], active: Bools, width: int) -> Floats:
     return np.bincount(distinct(rows, sectors)[0], minlength=SAMPLES).astype(np.float64) * SECTOR
 
 
+def _torn(addresses: Ints, active: Bools, width: int, item: int) -> Floats:
+    """The sectors that the lanes of each warp write together, but not whole."""
+    whole = LANES * width % SECTOR == 0 and active.all() and (addresses[:, 0] % SECTOR == 0).all()
+    if whole and (np.diff(addresses, axis=1) == width).all():
+        return np.zeros(SAMPLES)
+    every, each = addresses[active][:, None] + np.arange(0, width, item), SECTOR // item
+    row, element = distinct(*np.broadcast_arrays(_SAMPLE[active][:, None], every // item))
+    sector = element // each
+    starts = np.flatnonzero(np.r_[row[:1] >= 0, (np.diff(row) != 0) | (np.diff(sector) != 0)])
+    torn = np.diff(starts, append=row.size) < each
+    return np.bincount(row[starts][torn], minlength=SAMPLES).astype(np.float64)
+
+
 def _lines_touched(addresses: Ints, active: Bools, width: int) -> Floats:
     """The lines of a cache that the lanes of each warp touch together."""
     first, last = addresses // L1_LINE, (addresses + width - 1) // L1_LINE
@@ -535,6 +581,16 @@ def _lines_touched(addresses: Ints, active: Bools, width: int) -> Floats:
     changes = (np.diff(ends, axis=1) != 0) & (ends[:, 1:] >= 0)
     begun = changes.sum(axis=1) + (ends[:, 0] >= 0)
     return begun + np.where(active, last - first, 0).max(axis=1)
+
+
+def _first_cache_cycles(addresses: Ints, active: Bools, width: int) -> Floats:
+    """The cycles that the first cache takes of each warp's access: it looks for four lines at once, and gives what its
+    banks, those of shared memory, have of them."""
+    lines = _lines_touched(addresses, active, width)
+    least = max(1, width * LANES // L1_LINE)
+    if (lines <= least + 1).all():
+        return np.minimum(lines, least)
+    return np.maximum(np.ceil(lines / _LINES_AT_ONCE), _passes(addresses, active, width) / L1_LINE)
 
 
 def _passes(addresses: Ints, active: Bools, width: int) -> Floats:
