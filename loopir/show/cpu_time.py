@@ -237,15 +237,24 @@ def _vector_loops(m: SizedStatement) -> list[str]:
 
 
 def _widens(m: SizedStatement, loop: str) -> bool:
-    """Whether LLVM vectorizes the innermost loop, a serial one: its elements side by side, and no fold of floats."""
+    """Whether LLVM vectorizes the innermost loop, a serial one: its elements side by side, and no fold but of integers
+    in any order."""
     s = m.place.stmt
     if m.kinds[loop] not in ("serial", "parallel") or m.extents[loop] < 8:
         return False
-    if loop in _folded_over(m) and any(t.write and t.dtype.is_float for t in m.own):
+    if loop in _folded_over(m) and (any(t.write and t.dtype.is_float for t in m.own) or not _in_any_order(s)):
         return False
     if any(isinstance(n, Op) and _op_instructions(n)[2] for v, _ in _evaluated_values(s) for n in nodes(v)):
         return False
     return all(steps[loop] in (0, 1) for steps in m.steps) and not _loads_of_previous(s, loop)
+
+
+def _in_any_order(s: Store | Reduce) -> bool:
+    """Whether a fold is a reduction, or is written as an update that only adds to what was there, or the like."""
+    if isinstance(s, Reduce) or not isinstance(s.value, Op):
+        return isinstance(s, Reduce)
+    own = Load(s.buffer, s.at)
+    return s.value.fn.commutes and [*s.value.args].count(own) == 1 == [*nodes(s.value)].count(own)
 
 
 def _access_count(steps: Mapping[str, float | None], extents: Mapping[str, float], outer: Sequence[str]) -> float:

@@ -40,6 +40,7 @@ from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
 from .im2col import im2col, worth_matrices
 from .inner_loops import carried_in_rows, column_of, column_sums, inner_vectors
+from .interleaved_chains import interleaved_chains
 from .matmul_amx import matmul_amx, tiled
 from .matmul_cpu import asks_for_tiles, matmul_cpu, tile_before, whole_vectors
 from .matmul_few_rows import few_rows, matmul_few_rows
@@ -162,6 +163,8 @@ def _rows_in_lanes(s: lp.Schedule, lanes: int | None) -> tuple[lp.Schedule, set[
             made = rows_in_lanes(s, nest.stages[0], lanes=lanes)
             if made.func is s.func:
                 made = chains_in_lanes(s, nest.stages[0], lanes=lanes)
+            if made.func is s.func:
+                made = interleaved_chains(s, nest.stages[0])
             if made.func is not s.func:
                 s, done = made, done | {*nest.stages} | ({*made.stages} - {*s.stages})
     return s, done

@@ -244,14 +244,33 @@ def test_what_the_condition_or_both_sides_load_needs_no_mask(one: str, other: st
     check(func, *(np.random.default_rng(n).standard_normal(64).astype(np.float32) for n in range(2)))
 
 
-def test_elements_apart_that_the_condition_loads_need_no_mask() -> None:
-    func = lp.parse("""
-def f(A: "float32[16, 3]", C: "out float32[16]"):
-    for i in vectorize(16):
-        C[i] = select(0.0 < A[i, 0] + A[i, 1], A[i, 0] / (A[i, 0] + A[i, 1]), A[i, 2])
+@pytest.mark.parametrize(("rows", "masked"), [("n", 2), ("2", 0)])
+def test_elements_apart_that_the_condition_loads_need_no_mask(rows: str, masked: int) -> None:
+    func = lp.parse(f"""
+def f({'n: "size", ' if rows == "n" else ""}A: "float32[{rows}, 16, 3]", C: "out float32[{rows}, 16]"):
+    for io in range({rows}):
+        for i in vectorize(16):
+            C[io, i] = select(0.0 < A[io, i, 0] + A[io, i, 1], A[io, i, 0] / (A[io, i, 0] + A[io, i, 1]), A[io, i, 2])
 """)
-    assert source_of(func).count("@llvm.masked.load") == 2, "one call, of what one side loads, and its declaration"
-    check(func, np.random.default_rng(0).standard_normal((16, 3)).astype(np.float32))
+    assert source_of(func).count("@llvm.masked.load") == masked, "a call of what one side loads, and its declaration"
+    check(func, np.random.default_rng(0).standard_normal((2, 16, 3)).astype(np.float32))
+
+
+CHOSEN_BY_DATA = """
+def f(a: "int32[64]", b: "int32[64]", o: "out int32[64]"):
+    for i in range(64):
+        o[i] = select({cond}, b[{at}] + 1, 0)
+"""
+
+
+@pytest.mark.parametrize(("cond", "at", "branches"), [
+    ("a[i] > 3", "i", False), ("a[i] > 3", "i + a[0]", True), ("i < 63", "i + 1", True), ("i < 63", "i", True),
+    ("a[i] > 3 and i < 63", "i + 1", True),
+])  # fmt: skip
+def test_what_data_choose_of_elements_that_are_there_is_no_branch(cond: str, at: str, branches: bool) -> None:
+    func = lp.parse(CHOSEN_BY_DATA.format(cond=cond, at=at))
+    assert ("phi i32" in source_of(func)) is branches
+    check(func, np.arange(64, dtype=np.int32) % 7 * (at != "i + a[0]"), np.arange(64, dtype=np.int32))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])

@@ -56,6 +56,17 @@ def test_a_fold_that_waits_for_itself_is_slower_than_one_of_vectors() -> None:
     assert price(s) > 4.0 * price(schedules.auto(s, "llvm"))
 
 
+def test_an_update_of_integers_that_no_order_is_free_for_waits_as_well() -> None:
+    text = """
+def f(x: "uint32[64, 4096]", h: "inout uint32[64]"):
+    for i in range(64):
+        for j in range(4096):
+            h[i] = {} + x[i, j]
+"""
+    added, hashed = (price(lp.Schedule(lp.parse(text.format(h)))) for h in ("h[i]", "h[i] * uint32(31)"))
+    assert hashed > 4.0 * added
+
+
 def test_threads_share_what_they_can() -> None:
     x = lp.placeholder((1024, 1024), "float32", name="x")
     s = lp.Schedule(lp.tanh(x))

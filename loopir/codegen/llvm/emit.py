@@ -252,10 +252,10 @@ class _Emitter:
         values = self.values
         if values.lanes is not None and values.varies(s.cond):
             test = values.cond(s.cond)
-            with values.masked(test):
+            with values.masked(test, s.cond):
                 self.body(s.then)
             if s.orelse:
-                with values.masked(self.b.not_(test)):
+                with values.masked(self.b.not_(test), s.cond):
                     self.body(s.orelse)
             return
         if not s.orelse:

@@ -12,8 +12,9 @@ Let x be of 32 bits, d > 0 and r = 1 / d, rounded. Then (x + 1/2) / d is 1 / (2 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import partial, reduce
 from math import prod
+from operator import mul
 
 from loopir.codegen.index_bounds import INT32_END, ZERO, Bounds, Range, Unbounded
 from loopir.codegen.llvm import ops
@@ -82,6 +83,12 @@ class IndexWidth:
         """Whether `ix` is not negative."""
         found = self.range(ix)
         return found is not None and found.down == ZERO
+
+    def is_inside(self, ix: Index, b: Buffer) -> bool:
+        """Whether `ix` is the place of an element of `b`, of constant size, whatever tests stand around it."""
+        found, room = self.range(ix), _closed_value(reduce(mul, b.shape, Int(1)))
+        most = None if found is None or found.down != ZERO else _closed_value(found.up)
+        return most is not None and room is not None and most < room
 
     def _below(self, *bounds: Index) -> bool:
         """Whether `bounds` are below 2^31, or may be taken to be."""

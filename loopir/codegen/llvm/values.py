@@ -92,6 +92,8 @@ class Values:
         self.common: dict[Value, Operand] | None = None
         self.lanes: Lanes | None = None
         self.mask: Operand | None = None
+        self.by_data = False
+        """Whether what the arrays hold decides which lanes act: seldom a line of memory that none of them takes."""
         self.private: set[str] = set()
         self.stack: dict[str, Operand] = {}
         self.tiles: dict[str, tuple[int, int]] = {}
@@ -123,13 +125,14 @@ class Values:
         return out
 
     @contextmanager
-    def masked(self, test: Operand) -> Iterator[None]:
-        """Only the lanes where `test` holds act."""
-        saved, common = self.mask, self.common
+    def masked(self, test: Operand, cond: Cond) -> Iterator[None]:
+        """Only the lanes where `test`, which is of `cond`, holds act."""
+        saved, common, by_data = self.mask, self.common, self.by_data
         self.mask = test if saved is None else self.b.op("and", saved, test)
+        self.by_data = (saved is None or by_data) and _loads(cond)
         self.common = None if common is None else dict(common)  # what more lanes made is there for fewer
         yield
-        self.mask, self.common = saved, common
+        self.mask, self.common, self.by_data = saved, common, by_data
 
     @contextmanager
     def bound(self, env: Mapping[str, Operand]) -> Iterator[None]:
@@ -203,7 +206,7 @@ class Values:
                 continue
             undecided = total if every else self.b.not_(total)
             if is_vector(undecided):
-                with self.masked(undecided):
+                with self.masked(undecided, And(tuple(terms[:n]))):
                     found = self.cond(t)
             else:
                 found = self.branch(undecided, partial(self.cond, t), lambda: zero(I1))
@@ -256,6 +259,11 @@ class Values:
 
     def raw(self, b: Buffer, at: Index) -> Operand:
         """An element as it lies in memory."""
+        if self.mask is not None and self.by_data and self.narrow.width.is_inside(at, b):
+            saved, self.mask = self.mask, None
+            found = self.raw(b, at)
+            self.mask = saved
+            return found
         kind = ops.memory_type(b.dtype)
         lanes, ix = self.lanes, self.place(b, at)
         stride = self.stride(ix) if lanes is not None else 0
@@ -532,18 +540,27 @@ class Values:
         if is_vector(test):
             self.load_for_both(v)
             other = self.b.not_(test)
-            with self.masked(test):
+            with self.masked(test, v.cond):
                 a = self.arm(v.a, test)
-            with self.masked(other):
+            with self.masked(other, v.cond):
                 b = self.arm(v.b, other)
             test, a, b = self.alike(test, a, b)
             if self.lanes is not None and free_vars(v.cond) == {self.lanes.var} and not _loads(v.cond):
                 a, b = (self.b.freeze(x) if _computes(side) else x for x, side in ((a, v.a), (b, v.b)))
             return self.b.select(test, a, b)
-        if not (_may_fault(v.a) or _may_fault(v.b)):
+        if not any(self.is_for_one(x, v.cond) for x in (v.a, v.b)):
             a, b = self.alike(self.value(v.a), self.value(v.b))
             return self.b.select(test, a, b)
         return self.branch(test, lambda: self.value(v.a), lambda: self.value(v.b))
+
+    def is_for_one(self, side: Value, cond: Cond) -> bool:
+        """Whether a side of a select is evaluated where it is taken alone: it may fault, or costs much, or it reads
+        memory and `cond` does not, so that one can tell which it is."""
+        found = list(distinct_nodes(side))
+        if any(isinstance(n, Op) and n.fn.rare for n in found):
+            return True
+        loads = [n for n in found if isinstance(n, Load)]
+        return bool(loads) and not (_loads(cond) and all(self.narrow.width.is_inside(n.at[0], n.buffer) for n in loads))
 
     def load_for_both(self, v: Select) -> None:
         """Load what both sides of `v` do, one of which each lane takes: neither needs a mask for it then."""
