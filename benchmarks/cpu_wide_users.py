@@ -218,5 +218,88 @@ def _layers() -> None:
           lambda x, c: ((x * x).sum(1)[:, None] + (c * c).sum(1) - 2 * x @ c.T).argmin(1))  # fmt: skip
 
 
-for group in (_images, _statistics, _algebra, _signals_and_gathers, _layers):
+def _saturation(x: Any, m: Any) -> Any:
+    most, least = (fold(fold(x[..., 0], x[..., 1]), x[..., 2]) for fold in (m.maximum, m.minimum))
+    return m.where(most > 0.0, (most - least) / most, 0.0)
+
+
+def _stepped(x: Array, v: Array) -> Array:
+    v -= 0.1 * x
+    x += 0.1 * v
+    out = x > 1.0
+    x[out], v[out] = 2.0 - x[out], -v[out]
+    return v
+
+
+def _drawdown(p: Array, m: Array, d: Array) -> Array:
+    top = np.maximum(np.maximum.accumulate(p, axis=1), m[:, None])
+    m[:] = top[:, -1]
+    d[:] = np.maximum(d, (top - p).max(1))
+    return d
+
+
+def _filtered(x: Array, y: Array) -> Array:
+    start = np.stack([0.5 * y[:, 1] - 0.2 * y[:, 0], -0.2 * y[:, 1]], 1)
+    y[:, 2:] = signal.lfilter([0.2], [1, -0.5, 0.2], x, axis=1, zi=start)[0]
+    return y
+
+
+def _hashed(x: Array, h: Array) -> Array:
+    for j in range(x.shape[1]):
+        h *= np.uint32(31)
+        h += x[:, j]
+    return h
+
+
+def _run_lengths(x: Array, y: Array) -> Array:
+    for t in range(x.shape[1]):
+        y[:, t + 1] = np.where(x[:, t] > 20, y[:, t] + 1, 0)
+    return y
+
+
+def _rows_that_wait() -> None:
+    """Rows whose steps wait for one another, and what data choose."""
+    enter("brightness of bytes", [("uint8", (1024, 1024))],
+          lambda x: lp.clip((x.astype(f) - 128.0) * 1.3 + 140.0, 0.0, 255.0).astype("uint8"),
+          lambda x: np.clip((x.astype(f) - 128) * np.float32(1.3) + 140, 0, 255).astype("uint8"),
+          tolerance=1e-2)  # fmt: skip
+    enter("saturation of pixels", [(f, (512, 512, 3))], lambda x: _saturation(x, lp), lambda x: _saturation(x, np),
+          positive=True)  # fmt: skip
+    enter_nest("users", "particles in a box", """
+def f(x: "inout float32[100000]", v: "inout float32[100000]"):
+    for i in range(100000):
+        v[i] = v[i] - 0.1 * x[i]
+        x[i] = x[i] + 0.1 * v[i]
+        if x[i] > 1.0:
+            x[i] = 2.0 - x[i]
+            v[i] = -v[i]
+""", _stepped)  # fmt: skip
+    enter_nest("users", "drawdown of rows", """
+def f(p: "float64[100, 4096]", m: "inout float64[100]", d: "inout float64[100]"):
+    for i in range(100):
+        for t in range(4096):
+            m[i] = maximum(m[i], p[i, t])
+            d[i] = maximum(d[i], m[i] - p[i, t])
+""", _drawdown)  # fmt: skip
+    enter_nest("users", "filter of rows", """
+def f(x: "float64[32, 4096]", y: "inout float64[32, 4098]"):
+    for c in range(32):
+        for t in range(4096):
+            y[c, t + 2] = 0.2 * x[c, t] + 0.5 * y[c, t + 1] - 0.2 * y[c, t]
+""", _filtered)  # fmt: skip
+    enter_nest("users", "hash of rows", """
+def f(x: "uint8[512, 1024]", h: "inout uint32[512]"):
+    for i in range(512):
+        for j in range(1024):
+            h[i] = h[i] * uint32(31) + uint32(x[i, j])
+""", _hashed)  # fmt: skip
+    enter_nest("users", "run lengths of rows", """
+def f(x: "uint8[256, 2000]", y: "inout int32[256, 2001]"):
+    for i in range(256):
+        for t in range(2000):
+            y[i, t + 1] = y[i, t] + 1 if x[i, t] > uint8(20) else 0
+""", _run_lengths)  # fmt: skip
+
+
+for group in (_images, _statistics, _algebra, _signals_and_gathers, _layers, _rows_that_wait):
     group()
