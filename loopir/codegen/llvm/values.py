@@ -258,12 +258,15 @@ class Values:
         return ops.from_memory(self.b, self.raw(b, at), b.dtype)
 
     def raw(self, b: Buffer, at: Index) -> Operand:
-        """An element as it lies in memory."""
-        if self.mask is not None and self.by_data and self.narrow.width.is_inside(at, b):
-            saved, self.mask = self.mask, None
-            found = self.raw(b, at)
-            self.mask = saved
-            return found
+        """An element as it lies in memory; of all lanes where data choose some, and all are there."""
+        saved = self.mask
+        if saved is not None and self.by_data and self.narrow.width.is_inside(at, b):
+            self.mask = None
+        found = self._raw(b, at)
+        self.mask = saved
+        return found
+
+    def _raw(self, b: Buffer, at: Index) -> Operand:
         kind = ops.memory_type(b.dtype)
         lanes, ix = self.lanes, self.place(b, at)
         stride = self.stride(ix) if lanes is not None else 0
