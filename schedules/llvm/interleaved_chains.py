@@ -33,7 +33,7 @@ def interleaved_chains(s: lp.Schedule, stage: str, *, rows: int | None = None) -
     row, step = loops[-2:]
     if (extent(s, step) or LONG_CHAIN) < LONG_CHAIN or not _waits(s, stage, nest, step):
         return s
-    count = rows or _rows(s, nest, row)
+    count = rows or _rows_at_once(s, nest, row)
     if count < 2 or s.why("split", row, count, tail="peel") is not None:
         return s
     t = s.split(row, count, tail="peel")
@@ -54,7 +54,7 @@ def _waits(s: lp.Schedule, stage: str, nest: Sequence[str], step: str) -> bool:
     return not one_nest(s, stage) or not s.reduced(stage) or reads_own(s, stage)
 
 
-def _rows(s: lp.Schedule, nest: Sequence[str], row: str) -> int:
+def _rows_at_once(s: lp.Schedule, nest: Sequence[str], row: str) -> int:
     """How many rows are taken at a time: a power of two, and no more than each thread has."""
     cpu = lp.local_cpu()
     changed = {b for x in nest for b in written_by(s, x)}
