@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import loopir as lp
-from loopir.errors import CompileError, LowerError, TargetError, VerifyError
+from loopir.errors import CompileError, TargetError, VerifyError
 from loopir.ir.ops import INSTRUCTIONS
 from loopir.testing import check_instruction
 
@@ -210,15 +210,6 @@ def test_elements_that_do_not_follow_one_another_are_told() -> None:
     nest = 'def f(A: "float32[8, 3]", B: "out float32[8]"):\n    for i in range(8):\n        B[i] = sqrt(A[i, 1])\n'
     told = str(lp.Schedule(lp.parse(nest)).why("tensorize", "i", fn))
     assert "its elements along dimension 0 do not follow one another" in told
-
-
-def test_a_word_that_nobody_knows_is_told() -> None:
-    fn = lp.instruction(llvm="cake", at={"A": lp.Pointer((0,), run=8), "B": lp.Pointer((0,), run=8)})(
-        named('def NAME(A: "float32[8]", B: "out float32[8]"):\n    for i in range(8):\n        B[i] = sqrt(A[i])\n')
-    )
-    nest = 'def f(A: "float32[8]", B: "out float32[8]"):\n    for i in range(8):\n        B[i] = sqrt(A[i])\n'
-    with pytest.raises(LowerError, match="is spelt llvm='cake', which is no word of loopir's; write an intrinsic"):
-        lp.Schedule(lp.parse(nest)).tensorize("i", fn.name).build("llvm")
 
 
 def test_an_instruction_of_both_targets_has_aligned_operands() -> None:

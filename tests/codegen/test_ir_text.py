@@ -4,7 +4,6 @@ import ctypes
 import math
 from collections.abc import Sequence
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -24,7 +23,7 @@ from loopir.codegen.llvm.ir_text import (
     vector,
     word,
 )
-from loopir.runtime.llvm_jit import Library, lone_lanes
+from loopir.runtime.llvm_jit import Library
 from loopir.testing.mutants.patch import forget_answers
 
 FLOATS = {HALF: np.float16, FLOAT: np.float32, DOUBLE: np.float64}
@@ -89,13 +88,3 @@ def test_a_type_is_one_object_where_caches_are_dropped() -> None:
     forget_answers()
     assert integer(64) is I64
     assert vector(I64, 4) is of
-
-
-def test_a_lone_lane_has_a_name_that_no_loop_has() -> None:
-    """Loops called `lane` are `lane`, `lane.1` and so on in LLVM IR."""
-    store = "call void @llvm.masked.store.v4i16.p0(<4 x i16> %lane.1, ptr align 2 %lane, <4 x i1> {mask})"
-    mask = "<i1 false, i1 false, i1 true, i1 false>"
-    text = f"define void @f(ptr %lane, <4 x i16> %lane.1) {{\n  {store.format(mask=mask)}\n  ret void\n}}\n"
-    told = lone_lanes(text)
-    assert "masked" not in told
-    llvm.parse_assembly(told).verify()

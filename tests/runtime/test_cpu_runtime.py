@@ -2,7 +2,6 @@
 
 import errno
 import os
-import platform
 import subprocess
 import sys
 import threading
@@ -16,7 +15,6 @@ import loopir as lp
 from loopir.runtime import cache
 from loopir.runtime.cpu.runtime import CpuRuntime
 from loopir.runtime.cpu.thread_pool import pool
-from loopir.runtime.llvm_jit import Library
 
 PARALLEL = """
 def f(n: "size", a: "float32[n, 64]", b: "out float32[n, 64]"):
@@ -146,17 +144,3 @@ def test_a_program_may_keep_more_in_memory_than_python_has_blocks(stages: int) -
     kernel = lp.Schedule(last).build("llvm", threads=2)
     assert kernel.host_source.count("lp_rt.free") == stages - 1
     assert (kernel(np.arange(8, dtype=np.float32)) == np.arange(8) + stages).all()
-
-
-def test_the_lesser_of_two_numbers_is_no_branch() -> None:
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        pytest.skip("conditional moves are of x86")
-    s = lp.Schedule(
-        lp.parse("""
-def running(n: "size", x: "int32[n]", least: "inout int32[n + 1]"):
-    for i in range(n):
-        least[i + 1] = minimum(least[i] + 1, x[i])
-""")
-    )
-    assembly = Library(s.build("llvm").source).assembly
-    assert "cmov" in assembly or "pminsd" in assembly

@@ -10,7 +10,7 @@ from meaning import assert_same
 from own_instruction import tiled
 
 import loopir as lp
-from loopir.errors import ScheduleError, VerifyError
+from loopir.errors import ScheduleError
 from loopir.interp.interpret import interpret
 from loopir.ir.parser.parse import parse
 from schedules.llvm.auto_cpu import cpu
@@ -48,26 +48,6 @@ def test_the_cpu_and_the_interpreter_agree() -> None:
     s = cpu(tiled().tensorize("i_i", "outer4"))
     a, b = np.ones((8, 3), np.float32), np.ones((3, 12), np.float32)
     assert (s.build("llvm")(a, b) == 3).all()
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ('def bad1(A: "out int32[4]"):\n    for i in range(4):\n        A[i] = 1\n        A[i] = 2', "one statement"),
-        ('def bad2(n: "size", A: "out float32[n]"):\n    for i in range(n):\n        A[i] = 1.0', "right inside"),
-        ('def bad3(A: "out float32[8]"):\n    for i in range(4):\n        A[2 * i] = 1.0', "indexed by loops"),
-        ('def bad4(A: "float32[4]", B: "out float32[4]"):\n    for i in range(4):\n        B[i] = 1.0', "never used"),
-        ('def bad5(A: "out float32[1]"):\n    for i in range(0):\n        A[i] = 1.0', "1 or more"),
-    ],
-)
-def test_what_no_instruction_can_mean(source: str, reason: str) -> None:
-    with pytest.raises(VerifyError, match=reason):
-        lp.instruction()(source)
-
-
-def test_an_instruction_is_declared_once() -> None:
-    with pytest.raises(ValueError, match="declared twice"):
-        lp.instruction()('def outer4(A: "out float32[4]"):\n    for i in range(4):\n        A[i] = 1.0')
 
 
 scratch = lp.Memory("scratch", capacity=64)

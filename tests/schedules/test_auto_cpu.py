@@ -1,64 +1,17 @@
 """CPU schedules: vectors of partial results, stores past the caches, stages placed where they are read."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from named_programs import PROGRAMS
+from meaning import same_in_the_ring
+from row_programs import blur, softmax
 from support.call_counts import calls
 
 import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
-
-
-def same_in_the_ring(s: lp.Schedule, t: lp.Schedule, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
-    want, got = (lp.interpret(x.func, arrays, sizes, domain="ring") for x in (s, t))
-    for name, x in want.items():
-        np.testing.assert_array_equal(got[name], x)
-
-
-def row_sums(m: Any) -> lp.Schedule:
-    x = lp.placeholder((5, m), "float32", name="x")
-    c = lp.reduce_axis(m, name="c")
-    return lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[i, c], axis=c), name="S"))
-
-
-@pytest.mark.parametrize("symbolic", [False, True])
-@pytest.mark.parametrize("length", [1, 3, 4, 7, 16, 33, 64])
-def test_rows_of_any_length_are_folded_by_vectors(length: int, symbolic: bool) -> None:
-    s = row_sums(lp.symbol("m") if symbolic else length)
-    t = schedules.folded(s, "S", lanes=4)
-    x = np.arange(5 * length, dtype=np.float32).reshape(5, length)
-    same_in_the_ring(s, t, {"x": x}, {"m": length} if symbolic else {})
-    np.testing.assert_array_equal(t.build("llvm")(x), x.sum(axis=1))
-
-
-def test_a_fold_has_as_many_vectors_as_told_and_no_guard_where_they_fit() -> None:
-    t = schedules.folded(row_sums(64), "S", lanes=4, vectors=2)
-    assert "S_rf[c_i] = sum(x[i, c_o * 8 + c_i]" in lp.text(t.func)
-    assert " if " not in lp.text(t.func)
-
-
-def test_folds_take_vectors_that_machines_have_masks_for() -> None:
-    """Three vectors would be masked, and folded at the end, element by element."""
-    t = schedules.folded(row_sums(14), "S", lanes=4)
-    assert 'alloc("float32[8]", scope="local") as S_rf' in lp.text(t.func)
-
-
-@pytest.mark.parametrize("length", [7, 8, 21])
-@pytest.mark.parametrize(("step", "lanes"), [(1, 8), (4, 8), (9, 4)])
-def test_what_is_read_by_steps_has_as_many_partial_results_as_pay(step: int, lanes: int, length: int) -> None:
-    x = lp.placeholder((5, length, step), "float32", name="x")
-    c = lp.reduce_axis(length, name="c")
-    s = lp.Schedule(lp.compute((5,), lambda i: lp.sum(x[i, c, 0], axis=c), name="S"))
-    t = schedules.folded(s, "S", lanes=8)
-    given = np.arange(5 * length * step, dtype=np.float32).reshape(5, length, step)
-    same_in_the_ring(s, t, {"x": given}, {})
-    np.testing.assert_array_equal(t.build("llvm")(given), given[:, :, 0].sum(axis=1))
-    assert (t.func == s.func) == (length < lanes)
 
 
 @pytest.mark.parametrize("gathered", [False, True])
@@ -79,61 +32,6 @@ def test_windows_of_rows_with_borders_are_computed_where_they_are_read() -> None
     outer = t.loops(t.stages[-1])[0]
     assert t.loop(outer).kind == "parallel"
     assert all(outer in t.loops(x) for x in t.stages)
-
-
-def doubled(n: int, dtype: str) -> lp.Schedule:
-    x = lp.placeholder((n,), dtype, name="x")
-    return lp.Schedule(lp.compute((n,), lambda i: x[i] + x[i], name="y"))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "uint16", "float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("first", [0, 1])
-def test_stores_past_the_caches_at_any_address(dtype: str, first: int) -> None:
-    s = doubled(256, dtype).split("i", 16)
-    t = schedules.streamed(s, "y", "i_i")
-    assert f"stream_16_{dtype}()" in lp.text(t.func)
-    x = np.arange(256).astype(lp.placeholder((1,), dtype, name="p").dtype.numpy)
-    same_in_the_ring(s, t, {"x": x}, {})
-    kernel, whole = t.build("llvm"), np.empty(256 + first, x.dtype)
-    kernel(x, out=(whole[first:],))
-    assert (whole[first:] == x + x).all()
-    assert "nontemporal" in kernel.source
-
-
-def test_vectors_that_may_start_anywhere_are_stored_as_ever() -> None:
-    x = lp.placeholder((8, 33), "float32", name="x")
-    s = lp.Schedule(lp.compute((8, 33), lambda i, j: x[i, j] + 1.0, name="y")).split("j", 16, tail="peel")
-    assert "stream" not in lp.text(schedules.streamed(s, "y", "j_i").func)
-
-
-def test_only_what_does_not_stay_in_the_caches_goes_past_them() -> None:
-    half = lp.caches()[2] // 16  # elements of an array of which two are half of the last cache
-    small, large = (lp.text(schedules.cpu(doubled(n, "float32")).func) for n in (half // 2, 2 * half))
-    assert "stream" not in small
-    assert "stream" in large
-
-
-def softmax(n: int, m: int) -> lp.Schedule:
-    x = lp.placeholder((n, m), "float32", name="x")
-    e = lp.exp(x - lp.max(x, axis=1)[:, None])
-    return lp.Schedule(e / e.sum(axis=1)[:, None])
-
-
-def blur(n: int, m: int) -> lp.Schedule:
-    x = lp.placeholder((n + 2, m), "float32", name="x")
-    h = lp.compute((n + 2, m), lambda i, j: x[i, j] + 1.0, name="h")
-    return lp.Schedule(lp.compute((n, m), lambda i, j: h[i, j] + h[i + 1, j] + h[i + 2, j], name="y"))
-
-
-@pytest.mark.parametrize(("program", "extra"), [(softmax, 0), (blur, 2)])
-def test_rows_of_a_large_result_go_past_the_caches(program: Any, extra: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lp, "caches", lambda: (1 << 15, 1 << 19, 1 << 12))
-    s = program(24, 128)
-    t = schedules.auto(s, "llvm")
-    assert "stream_" in lp.text(t.func)
-    x = np.random.default_rng(0).integers(0, 9, (24 + extra, 128)).astype(np.float32)
-    same_in_the_ring(s, t, {"x": x}, {})
-    np.testing.assert_allclose(t.build("llvm")(x), s.build("interpret")(x), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("program", "extra"), [(softmax, 0), (blur, 2)])
@@ -202,30 +100,6 @@ def test_statements_in_no_loop_and_such_as_never_run(source: str, how: Callable[
     assert_equivalent(s, how(s, lanes=4))
 
 
-def test_a_schedule_predicted_to_be_slower_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what was made is predicted to take far longer than the program as written, that stays."""
-    s = lp.Schedule(lp.placeholder((4096,), "float32", name="x") * 2.0)
-    made = schedules.auto(s, "llvm")
-    assert made.trace
-    price = lp.predict
-
-    def priced(t: lp.Schedule, *args: Any, **kwargs: Any) -> Any:
-        found = price(t, *args, **kwargs)
-        return replace(found, seconds=found.seconds * (100.0 if t.trace else 1.0))
-
-    monkeypatch.setattr(lp, "predict", priced)
-    assert schedules.auto(s, "llvm") is s
-    every = lp.Schedule(lp.placeholder((lp.symbol("n"),), "float32", name="x") * 2.0)
-    assert schedules.auto(every, "llvm").trace  # at 1024, which is taken where no size is given, it may be slower
-
-
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_auto_is_predicted_no_slower_than_as_written(name: str) -> None:
-    s = PROGRAMS[name].schedule(*PROGRAMS[name].fits)
-    written, made = (lp.predict(x, "llvm", threads=1).seconds for x in (s, schedules.auto(s, "llvm")))
-    assert made <= 1.5 * written
-
-
 def test_a_product_with_a_vector_takes_rows_of_the_transposed_matrix_as_they_lie() -> None:
     """Its unit loop is dropped first, so that it is the fold across rows that `lp.sum(x * v, 0)` is."""
     x, v = lp.placeholder((20, 64), "float32", name="x"), lp.placeholder((20,), "float32", name="v")
@@ -236,17 +110,6 @@ def test_a_product_with_a_vector_takes_rows_of_the_transposed_matrix_as_they_lie
     assert t.reduced(t.stages[0])
     assert all(a.contiguous(lane) for a in t.accesses(t.stages[0]) if a.buffer == "x")
     assert_equivalent(s, t)
-
-
-def test_short_folds_of_varying_length_are_one_by_one() -> None:
-    text = (
-        'def f(L: "float64[3, {0}, {0}]", x: "inout float64[3, {0}]"):\n    for b in range(3):\n'
-        "        for i in range({0}):\n            for j in range(i):\n"
-        "                x[b, i] -= L[b, i, j] * x[b, j]\n"
-    )
-    for n, partial in ((16, False), (200, True)):
-        t = schedules.auto(lp.Schedule(lp.parse(text.format(n))), "llvm")
-        assert any("_rf" in x for x in t.buffers) == partial
 
 
 def vector_lanes(result: Any) -> list[int]:

@@ -82,15 +82,6 @@ def test_what_does_not_run_along_the_output_is_taken_element_by_element() -> Non
     assert "vectorize(4)" in str(scheduled)  # the other one runs along
 
 
-@pytest.mark.parametrize(("count", "stays"), [(1, 0), (8, 1)])
-def test_what_would_be_computed_again_is_kept(count: int, stays: int) -> None:
-    a = lp.placeholder((4, 8), "float32", name="a")
-    e = lp.compute((4, 8), lambda i, j: lp.exp(a[i, j]), name="e")
-    k = lp.reduce_axis(8, name="k")
-    out = lp.compute((4, count), lambda i, j: lp.sum(e[i, k] * (j + 1), axis=k), name="out")
-    assert len(inlined(lp.Schedule(out)).stages) == 1 + stays
-
-
 @pytest.mark.parametrize(("n", "m"), [(3, 40), (2, 37), (1, 0), (5, 8), (0, 3)])
 def test_rows_of_unknown_length_share_without_a_division(n: int, m: int) -> None:
     rows, length = lp.symbol("n", min=0), lp.symbol("m", min=0)

@@ -6,11 +6,11 @@ import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 import pytest
+from tile_nest import NEST
 
 import loopir as lp
 import schedules
 from loopir.codegen.llvm.emit import emit
-from loopir.runtime.amx_permission import permitted
 
 LEAST = {"int8": (-128, 127), "uint8": (0, 255), "bfloat16": (-9, 9)}
 SHAPES = [(64, 32, 64, True, False), (32, 64, 128, False, True), (50, 60, 120, False, False)]
@@ -87,27 +87,11 @@ def test_what_is_chosen_is_right_here(shape: tuple[Any, ...]) -> None:
     assert np.array_equal(t.build("llvm")(*given), expected(given, (one, other)))
 
 
-def test_tiles_are_there_where_the_system_grants_them() -> None:
-    assert permitted() or not any(x.startswith("amx") for x in lp.cpu_features())
-
-
 @pytest.mark.parametrize(("size", "dtype"), [((20, 20, 64), "int8"), ((32, 32, 64), "int16")])
 def test_what_does_not_fill_tiles_is_refused(size: tuple[int, int, int], dtype: str) -> None:
     s = product(*size, (False, False), (dtype, dtype))
     with pytest.raises(lp.ScheduleError, match="nor of bfloat16, that fills tiles of AMX"):
         schedules.matmul_amx(s, "matmul")
-
-
-NEST = """
-def f(A: "int8[16, 64]", C: "out int8[16, 64]"):
-    with alloc("int8[16, 64]", scope="tiles", layout=mapped(lambda x, k: x * 64 + k)) as T:
-        for x in range(16):
-            for k in range(64):
-                T[x, k] = A[x, k]
-        for y in range(16):
-            for l in range(64):
-                C[y, l] = T[y, l]
-"""
 
 
 def test_tiles_are_touched_by_instructions_alone() -> None:
@@ -118,20 +102,6 @@ def test_tiles_are_touched_by_instructions_alone() -> None:
     with pytest.raises(lp.LowerError, match="C touches T, which is in registers that instructions alone touch"):
         lp.lower(t, "llvm")
     lp.lower(t.tensorize("y", "tile_store_int8"), "llvm")
-
-
-def test_there_are_eight_tiles() -> None:
-    nine = NEST.replace("[16, 64]", "[144, 64]").replace("range(16)", "range(144)")
-    with pytest.raises(lp.TargetError, match="T take 9216 bytes of tiles at once, and it holds 8192"):
-        lp.lower(lp.Schedule(lp.parse(nine)), "llvm")
-
-
-def test_which_tile_is_meant_has_to_be_known() -> None:
-    two = NEST.replace("[16, 64]", "[32, 64]").replace("range(16)", "range(32)")
-    s = lp.Schedule(lp.parse(two)).split("x", 16).split("y", 16)
-    s = s.tensorize("x_i", "tile_load_int8").tensorize("y_i", "tile_store_int8")
-    with pytest.raises(lp.LowerError, match="which register holds an element of T is not known"):
-        s.build("llvm")
 
 
 def test_a_tile_is_no_memory_that_an_instruction_takes_rows_from() -> None:

@@ -6,30 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contractions import program
 
 import loopir as lp
 import schedules
 from loopir.lower.pipeline import lower
-from schedules.common.contraction import contraction
 
 SHAPES = [(12, 32, 8), (20, 35, 9), (1, 3, 2), (7, 16, 3), (5, 50, 3), (9, 33, 41)]
-
-
-def program(n: object, m: object, depth: object, *, turned: str = "", batch: int = 0, fold: str = "sum") -> lp.Schedule:
-    """C = A B; the operands named in `turned` are transposed in memory."""
-    around = (batch,) if batch else ()
-    a, b = (x if name not in turned else x[::-1] for name, x in (("A", (n, depth)), ("B", (depth, m))))
-    A = lp.placeholder((*around, *a), "float32", name="A")
-    B = lp.placeholder((*around, *b), "float32", name="B")
-    k = lp.reduce_axis(depth, name="k")
-
-    def element(*at: object) -> object:
-        *outer, i, j = at
-        x = A[(*outer, *((i, k) if "A" not in turned else (k, i)))]
-        y = B[(*outer, *((k, j) if "B" not in turned else (j, k)))]
-        return lp.sum(x * y, axis=k) if fold == "sum" else lp.min(x + y, axis=k)
-
-    return lp.Schedule(lp.compute((*around, n, m), element, name="C"))
 
 
 def inputs(s: lp.Schedule, **sizes: int) -> list[np.ndarray]:
@@ -158,33 +141,11 @@ def test_at_symbolic_sizes() -> None:
     check(s, n=5, m=9, d=3)
 
 
-def test_contractions_are_known_by_their_structure() -> None:
-    found = contraction(program(8, 8, 8, turned="B"), "C")
-    assert found is not None
-    assert (found.row, found.column, found.reduced, found.left.buffer, found.right.along) == ("i", "j", "k", "A", True)
-    assert contraction(program(8, 8, 8).split("i", 2), "C") is None
-
-
 def test_auto_tiles_what_is_large_enough() -> None:
     tiled = schedules.auto(program(64, 64, 64), "cuda")
     assert "shared" in str(tiled)
     assert "shared" not in str(schedules.auto(program(64, 64, 4), "cuda"))
     assert 'scope="local"' in str(schedules.auto(program(64, 64, 64), "llvm"))
-
-
-@pytest.mark.parametrize("turned", ["", "A", "B"])
-def test_it_compiles_for_a_gpu_without_spills(turned: str) -> None:
-    compiled = lp.compile_source(schedules.matmul_gpu(program(256, 256, 256, turned=turned), "C"))
-    (resources,) = compiled.resources.values()
-    assert resources.spill_stores == 0
-    assert "lp_u4" in compiled.source.partition("__global__")[2]
-
-
-def test_what_is_no_contraction_is_refused() -> None:
-    x = lp.placeholder((8, 8), "float32", name="X")
-    s = lp.Schedule(lp.compute((8, 8), lambda i, j: x[i, j] * 2.0, name="Y"))
-    with pytest.raises(lp.ScheduleError, match="Y is no contraction of two operands over one loop"):
-        schedules.matmul_cpu(s, "Y")
 
 
 @pytest.mark.parametrize("target", ["cuda", "llvm"])

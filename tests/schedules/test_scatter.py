@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import importlib
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
+from meaning import on_threads
 
 import loopir as lp
 import schedules
-from schedules.cuda.scan import prefix_sum
 
 RNG = np.random.default_rng(0)
-SIZES = [0, 1, 7, 64, 1000]
-
-
-def on_threads(s: lp.Schedule, *arrays: Any) -> dict[str, Any]:
-    """What the GPU's threads give, interpreted; it compiles for one, too."""
-    assert lp.compile_source(s).cubin
-    (program,) = lp.lower(s, "cuda")
-    return lp.interpret(program, list(arrays))
 
 
 HISTOGRAM = """
@@ -58,16 +49,6 @@ def test_histogram(size: tuple[int, int]) -> None:
 def test_what_clashes_otherwise_is_no_scatter() -> None:
     with pytest.raises(lp.ScheduleError, match=r"writes bins\[4096\], which bins at \(i_o=1, i_i=0\) reads later"):
         schedules.scatter(lp.Schedule(lp.parse(CHAIN)), "bins", "llvm")
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("dtype", ["int32", "float32"])
-def test_prefix_sum(n: int, dtype: str) -> None:
-    s = lp.Schedule(prefix_sum(dtype))
-    a = RNG.integers(-9, 9, n).astype(dtype)
-    want = np.cumsum(a, dtype=dtype)
-    np.testing.assert_array_equal(on_threads(schedules.scan(s, "cuda", width=64, threads=32), a)["B"], want)
-    np.testing.assert_array_equal(schedules.scan(s, "llvm", width=64).build("llvm", threads=3)(a), want)
 
 
 @pytest.mark.parametrize("n", [0, 1, 13])

@@ -98,26 +98,6 @@ def test_without_a_disassembler_the_page_says_so(tmp_path: Path, monkeypatch: py
     )
 
 
-def test_a_listing_is_read_with_the_lines_of_its_source() -> None:
-    listing = """\t.target\tsm_90a
-kernel:
-.text.kernel:
-\t//## File "loopir.cu", line 7
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-.L_x_1:
-\t//## File "loopir.cu", line 9
-        /*0010*/              @!P0 BRA `(.L_x_1) ;
-        /*0020*/                   NOP;
-        /*0030*/                   NOP;
-"""
-    assert list(disassembler.parsed(listing)) == [
-        ("kernel:", None),
-        ("    LDC R1, c[0x0][0x28] ;", 7),
-        (".L_x_1:", 7),
-        ("    @!P0 BRA `(.L_x_1) ;", 9),
-    ]
-
-
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed: the page was parsed, and not run")
 @pytest.mark.parametrize("target", ["cuda", "llvm"])
 def test_a_browser_lights_up_a_loop_on_all_sides(target: str, tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The oracle of these tests: two nests compute the same, exactly, over a ring, or a field with the law of powers."""
 
+from typing import Any
+
 import numpy as np
 
-import loopir.intrinsics  # noqa: F401
+import loopir as lp
+import loopir.intrinsics
 from loopir.errors import InterpretError
 from loopir.interp.interpret import cond_holds, interpret
 from loopir.ir.grammar import Func
@@ -44,3 +47,17 @@ def assert_same(before: Func, after: Func, sizes: dict[str, int], seed: int = 0)
     same = agree(expected, outcome(after, sizes, seed))
     same = same or agree(*(outcome(x, sizes, seed, "field") for x in (before, after)))
     assert same, f"at {sizes}:\n{text(before)}\nbecame\n{text(after)}"
+
+
+def same_in_the_ring(s: lp.Schedule, t: lp.Schedule, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Both compute the same of these arrays, exactly, over the ring."""
+    want, got = (lp.interpret(x.func, arrays, sizes, domain="ring") for x in (s, t))
+    for name, x in want.items():
+        np.testing.assert_array_equal(got[name], x)
+
+
+def on_threads(s: lp.Schedule, *arrays: Any) -> dict[str, Any]:
+    """What the GPU's threads give, interpreted; it compiles for one, too."""
+    assert lp.compile_source(s).cubin
+    (program,) = lp.lower(s, "cuda")
+    return lp.interpret(program, list(arrays))
