@@ -19,6 +19,7 @@ import ml_dtypes as ml_dtypes  # NumPy knows bfloat16 and floats of 8 bits by na
 import numpy as np
 
 from loopir.errors import positive
+from loopir.runtime.strided import Extent, contiguous_copier, share_memory, warn_of_copy
 from loopir.shapes import Given, Linear, sizes_of
 
 UNTOLD = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -92,17 +93,43 @@ class BorrowedArray:
     strides: tuple[int, ...] | None
 
     @property
+    def item(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @property
     def bytes(self) -> int:
-        return prod(self.shape) * np.dtype(self.dtype).itemsize
+        return prod(self.shape) * self.item
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, by dimension."""
+        if self.strides is None:
+            return tuple(self.item * prod(self.shape[n + 1 :]) for n in range(len(self.shape)))
+        unit = self.item if _is_torch(self.array) else 1
+        return tuple(x * unit for x in self.strides)
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(self.pointer, self.shape, self.steps, self.item)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The arguments of one call, checked: sizes in order, arrays in order, and what to return."""
+    """The arguments of one call, checked: sizes in order, arrays in order, and what to return.
+
+    A contiguous copy stands in for each of `copied`, which are not contiguous.
+    """
 
     sizes: tuple[int, ...]
     arrays: tuple[BorrowedArray, ...]
     results: tuple[Any, ...]
+    copied: dict[str, BorrowedArray] = field(default_factory=dict[str, BorrowedArray])
+
+    def write_back(self, signature: Signature) -> None:
+        """Copy what was written into copies to where the caller looks for it."""
+        for a, t in zip(signature.args, self.arrays, strict=True):
+            if a.access != "in" and a.name in self.copied:
+                self.copied[a.name].array[...] = t.array
 
 
 def borrow(x: Any, spec: ArgSpec) -> BorrowedArray:
@@ -221,9 +248,10 @@ def _torch(x: Any, spec: ArgSpec) -> BorrowedArray:
         pointer, behind = x.data_ptr(), x.untyped_storage().nbytes() - x.storage_offset() * x.element_size()
     except RuntimeError as error:  # inside torch's transformations tensors have no memory
         raise TypeError(f"{name}: torch tells no address of its memory: {str(error).splitlines()[0]}") from None
-    if x.is_contiguous() and behind < x.numel() * x.element_size():
+    reached = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)) + 1
+    if x.numel() and behind < reached * x.element_size():
         raise ValueError(
-            f"{name} of shape {tuple(x.shape)} takes {x.numel() * x.element_size()} bytes, and its storage has "
+            f"{name} of shape {tuple(x.shape)} takes {reached * x.element_size()} bytes, and its storage has "
             f"{max(0, behind)}: it was freed or resized; pass a tensor that holds its elements"
         )
     return BorrowedArray(x, pointer, tuple(x.shape), str(x.dtype).removeprefix("torch."), x.is_contiguous(), device,
@@ -327,8 +355,19 @@ def _bound(
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
     for a in signature.outputs:
         _usable(signature, a, taken[a.name], device)
+    copied = {a.name: taken[a.name] for a in signature.args if not taken[a.name].contiguous}
     _require_no_overlap(signature, taken)
-    return Bound(sizes, tuple(taken[a.name] for a in signature.args), results)
+    if copied:
+        taken |= {a.name: _stand_in(signature, a, copied[a.name]) for a in signature.args if a.name in copied}
+    return Bound(sizes, tuple(taken[a.name] for a in signature.args), results, copied)
+
+
+def _stand_in(signature: Signature, a: ArgSpec, t: BorrowedArray) -> BorrowedArray:
+    """A contiguous copy of `t`; a warning tells of it."""
+    copier = contiguous_copier(t.array)
+    assert copier is not None  # or it was refused
+    warn_of_copy(signature.name, a.name, _contiguous_copy(t, a.name)[0], a.access != "in")
+    return borrow(copier(), a)
 
 
 def _matched(
@@ -475,7 +514,8 @@ def empty_like(like: Any, shape: tuple[int, ...], a: ArgSpec) -> Any:
 
 
 def _usable(signature: Signature, a: ArgSpec, t: BorrowedArray, device: str) -> None:
-    if not t.contiguous:
+    own_places = a.access == "in" or t.extent.elements_apart
+    if not t.contiguous and (contiguous_copier(t.array) is None or not own_places):
         copy, unit = _contiguous_copy(t, a.name)
         strides = "" if t.strides is None else f": its strides are {t.strides} {unit}"
         after = "" if a.access == "in" else f", and assign it back after the call, as {signature.name} writes it"
@@ -497,23 +537,24 @@ def _usable(signature: Signature, a: ArgSpec, t: BorrowedArray, device: str) -> 
 
 def _contiguous_copy(t: BorrowedArray, name: str) -> tuple[str, str]:
     """How a contiguous copy is made of such an array, and what its strides count."""
-    if type(t.array).__module__.partition(".")[0] == "torch":
+    if _is_torch(t.array):
         return f"{name}.contiguous()", "elements"
     return f"{'np' if t.device == 'cpu' else 'cupy'}.ascontiguousarray({name})", "bytes"
 
 
+def _is_torch(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "torch"
+
+
 def _require_no_overlap(signature: Signature, taken: Mapping[str, BorrowedArray]) -> None:
-    """Refuse a written array that shares memory with another one."""
+    """Refuse a written array that shares memory with another one, unless one of the two is only read, and a copy is
+    made of either."""
     for a in signature.args:
         if a.access == "in":
             continue
         x = taken[a.name]
         for b in signature.args:
             y = taken[b.name]
-            if (
-                a is not b
-                and x.device == y.device
-                and x.pointer < y.pointer + y.bytes
-                and y.pointer < x.pointer + x.bytes
-            ):
+            apart = b.access == "in" and not (x.contiguous and y.contiguous)
+            if a is not b and x.device == y.device and not apart and share_memory(x.extent, y.extent):
                 raise ValueError(f"{a.name}, which {signature.name} writes, overlaps {b.name}; pass a copy of one")

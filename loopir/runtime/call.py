@@ -57,8 +57,8 @@ class Kernel:
 
     `out=(c,)`, or `out={"C": c}` by name, writes into arrays of the caller; "inout" arguments are updated in place.
     One output is returned as an array, several as a tuple, none as None, each of the kind of the first argument (NumPy,
-    torch, cupy). Arguments are checked before anything runs: TypeError for dtypes, ValueError for shapes, strides,
-    devices and overlaps. A subscript that the arrays' contents bring outside its array raises BoundsError, an
+    torch, cupy). Arguments are checked before anything runs: TypeError for dtypes, ValueError for shapes, devices and
+    overlaps; an array that is not contiguous is copied, and copied back if it is written, which a warning tells. A subscript that the arrays' contents bring outside its array raises BoundsError, an
     IndexError, after the run: nothing outside was touched, but the outputs are not complete. On a GPU only the first
     call at its sizes waits for that, and calls on arrays of the host; what another call did raises at the next one, or
     at `.synchronize()`.
@@ -134,7 +134,8 @@ class Kernel:
         bound = bind(self.signature, args, named, out, self._runtime.device)
         with self._placed(bound) as (runtime, pointers):
             short = self._run(bound.sizes, partial(self._host, runtime, *bound.sizes, *pointers))
-        if plans is not None and not named and short:
+        bound.write_back(self.signature)
+        if plans is not None and not named and short and not bound.copied:
             plans.learn(args, bound, partial(self._prepared, bound))
             self._learn_direct(bound)
         return _given(bound.results)
@@ -198,6 +199,8 @@ class Kernel:
         graph = getattr(self._runtime, "graph", None)
         if graph is None:
             raise TargetError(f"a graph is of launches on a GPU, and {self.signature.name} was built for {self.target}")
+        if copied := bind(self.signature, args, named, out, self._runtime.device).copied:
+            raise ValueError(f"a graph is replayed on the arrays themselves, and {min(copied)} is not contiguous")
         results = self(*args, out=out, **named)
         placed = (results,) if len(self.signature.outputs) == 1 else results or ()
         bound = bind(self.signature, args, named, placed if self.signature.outputs else out, self._runtime.device)

@@ -84,15 +84,9 @@ def test_bfloat16_is_known() -> None:
         (None, TypeError, "a is a NoneType"),
         ([1.0], TypeError, "a is a list"),
         (np.ma.array([1.0], F32), TypeError, r"a has a mask.*a\.filled"),
-        (
-            np.ones(4, F32)[::2],
-            ValueError,
-            r"a of shape \(2,\) .*: its strides are \(8,\) bytes; pass a copy, as np.ascontiguousarray\(a\) makes",
-        ),
         (np.frombuffer(bytes(9), F32, 2, 1), ValueError, r"a does not start at a multiple of 4 bytes; pass a.copy\(\)"),
         (np.array(["x"]), TypeError, "a holds str"),
         (np.array([1j]), TypeError, "a holds complex128"),
-        (np.ones(4, F32)[::-1], ValueError, r"strides are \(-4,\) bytes"),
     ],
 )
 def test_what_is_no_array_of_the_kind_is_refused(x: Any, error: type[Exception], message: str) -> None:
@@ -100,10 +94,11 @@ def test_what_is_no_array_of_the_kind_is_refused(x: Any, error: type[Exception],
         bound(VECTOR, x)
 
 
-def test_a_result_that_is_not_contiguous_is_to_be_assigned_back() -> None:
-    message = r"b of shape \(2,\) .*\(8,\) bytes; .*ascontiguousarray\(b\) makes, and assign it back .* as f writes it"
+def test_a_result_whose_elements_share_memory_is_to_be_assigned_back() -> None:
+    message = r"b of shape \(2,\) .*\(2,\) bytes; .*ascontiguousarray\(b\) makes, and assign it back .* as f writes it"
+    into = np.lib.stride_tricks.as_strided(np.ones(4, F32), (2,), (2,))
     with pytest.raises(ValueError, match=message):
-        bound(VECTOR, np.ones(2, F32), out=(np.ones(4, F32)[::2],))
+        bound(VECTOR, np.ones(2, F32), out=(into,))
 
 
 def test_strides_of_dimensions_without_room_do_not_matter() -> None:
@@ -185,8 +180,6 @@ def test_tensors_that_do_not_fit_are_refused(torch: Any) -> None:
     ]:
         with pytest.raises(TypeError, match=message):
             bound(VECTOR, x)
-    with pytest.raises(ValueError, match=r"strides are \(2,\) elements; pass a copy, as a.contiguous\(\) makes"):
-        bound(VECTOR, torch.Tensor(np.ones(4, F32)[::2]))
     with pytest.raises(ValueError, match="a is on cuda:0, and f was built for the CPU"):
         bound(VECTOR, torch.Tensor(np.ones(4, F32), "cuda"))
     with pytest.raises(ValueError, match="a is on cuda:1, and f runs on cuda:0"):

@@ -48,7 +48,6 @@ def test_results_are_new_or_go_where_they_are_told(add: Any) -> None:
         (lambda k: k(ones(2, 3), ones(3)), ValueError, "B has 1 dimension "),
         (lambda k: k(ones(2, 3), ones(4, 3)), ValueError, "B has shape .*makes n 4; another argument makes it 2"),
         (lambda k: k(ones(2, 4), ones(2, 4)), ValueError, r"A has shape \(2, 4\), and the kernel takes \(2, 3\)"),
-        (lambda k: k(ones(3, 2).T, ones(2, 3)), ValueError, "A of shape .* not contiguous .*strides"),
         (lambda k: k(ones(0, 3), ones(0, 3)), ValueError, "assumes 1 <= n"),
         (lambda k: k(ones(2, 3), ones(2, 3), out=ones(2, 3)), TypeError, "out= is a tuple of 1"),
         (lambda k: k(ones(2, 3), ones(2, 3), out=(ones(3, 3),)), ValueError, "C has shape"),

@@ -40,7 +40,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "meta": (lambda: torch.ones(4, device="meta"), "x is on torch's meta device, which has no memory"),
     "sparse": (lambda: torch.ones(4).to_sparse(), "x is sparse"),
     "a gradient": (lambda: torch.ones(4, requires_grad=True), r"pass x\.detach\(\)"),
-    "strides": (lambda: torch.ones(8)[::2], r"pass a copy, as x\.contiguous\(\) makes"),
     "another type": (lambda: torch.ones(4, dtype=torch.float64), "x holds float64, and the kernel takes float32"),
     "quantized": (lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8), "x holds qint8"),
     "no tensor": (lambda: torch.float32, "x is a dtype; a kernel takes arrays"),
