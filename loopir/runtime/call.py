@@ -58,10 +58,10 @@ class Kernel:
     `out=(c,)`, or `out={"C": c}` by name, writes into arrays of the caller; "inout" arguments are updated in place.
     One output is returned as an array, several as a tuple, none as None, each of the kind of the first argument (NumPy,
     torch, cupy). Arguments are checked before anything runs: TypeError for dtypes, ValueError for shapes, devices and
-    overlaps; an array that is not contiguous is copied, and copied back if it is written, which a warning tells. A subscript that the arrays' contents bring outside its array raises BoundsError, an
-    IndexError, after the run: nothing outside was touched, but the outputs are not complete. On a GPU only the first
-    call at its sizes waits for that, and calls on arrays of the host; what another call did raises at the next one, or
-    at `.synchronize()`.
+    overlaps. An array that is not contiguous is copied, and copied back if it is written, and a warning says so. A
+    subscript that the arrays' contents bring outside its array raises BoundsError, an IndexError, after the run:
+    nothing outside was touched, but the outputs are not complete. On a GPU only the first call at its sizes waits for
+    that, and calls on arrays of the host; what another call did raises at the next one, or at `.synchronize()`.
 
     Ctrl-C ends a long call on the CPU with KeyboardInterrupt. What it had begun goes on in the background, to its end
     or that of the process, and its outputs are written until then.

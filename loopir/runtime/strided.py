@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+MOST_WORK = 1000
+"""Candidates that NumPy looks at for an element that two views share."""
 PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -59,7 +61,7 @@ class Extent:
 def share_memory(x: Extent, y: Extent) -> bool:
     """Whether an element of `x` and one of `y` share a byte, or that is hard to tell."""
     try:
-        return np.shares_memory(np.asarray(x), np.asarray(y), max_work=1000)
+        return np.shares_memory(np.asarray(x), np.asarray(y), max_work=cast(Any, MOST_WORK))
     except np.exceptions.TooHardError:
         return True
 

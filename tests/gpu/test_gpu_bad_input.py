@@ -105,7 +105,7 @@ def test_views_are_copied_other_devices_are_refused_and_the_next_call_works(torc
         near(torch, kernel(x), (x * 2 + 1).relu())
     kernel(a, out=((wide := torch.zeros(16, 32, device="cuda"))[:, ::2],))
     near(torch, wide[:, ::2], (a * 2 + 1).relu())
-    with pytest.raises(ValueError, match="a graph is replayed on the arrays themselves, and .* is not contiguous"):
+    with pytest.raises(ValueError, match=r"a graph is replayed on the arrays themselves, and .* is not contiguous"):
         kernel.graph(a.t())
     cupy = pytest.importorskip("cupy")
     x = cupy.arange(64, dtype="float32").reshape(8, 8)

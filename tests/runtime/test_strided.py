@@ -53,7 +53,7 @@ def test_what_is_written_into_a_view_is_where_the_caller_looks_for_it(kernels: d
 
 
 def test_a_view_that_is_updated_in_place() -> None:
-    k = lp.Schedule(lp.parse('def f(n: "size", X: "inout float32[n]"):\n    for i in range(n):\n        X[i] = X[i] + 1.0'))
+    k = lp.Schedule(lp.parse('def f(n: "size", X: "inout float32[n]"):\n    for i in range(n):\n        X[i] += 1.0'))
     x = np.zeros(9, np.float32)
     with pytest.warns(RuntimeWarning):
         k.build("llvm")(x[::3])
@@ -83,7 +83,7 @@ def test_copies_stand_apart_from_what_is_read(kernels: dict[str, lp.Kernel]) -> 
     given, into = np.ones((3, 2), np.float32), np.zeros((3, 4), np.float32)
     both(given, out=(into[:, :2], into[:, 2:]))
     assert into.tolist() == [[2, 2, 3, 3]] * 3
-    with pytest.raises(ValueError, match="P, which .* writes, overlaps Q"):
+    with pytest.raises(ValueError, match=r"P, which .* writes, overlaps Q"):
         both(given, out=(into[:, :2], into[:, 1:3]))
     shared = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (3, 2), (4, 4))
     with pytest.raises(ValueError, match="is not contiguous"):
@@ -100,7 +100,7 @@ def test_tensors_of_torch_and_buffers(kernels: dict[str, lp.Kernel]) -> None:
     assert torch.equal(into[:, ::2], x.T * 2 + 1)
     freed = torch.ones(4, 6)[:, ::2]
     freed.untyped_storage().resize_(0)
-    with pytest.raises(ValueError, match="freed or resized|no memory"):
+    with pytest.raises(ValueError, match=r"freed or resized|no memory"):
         kernels["llvm"](freed)
     view = memoryview(np.arange(12, dtype=np.float32).reshape(4, 3))[::2]
     np.testing.assert_array_equal(kernels["llvm"](view), np.asarray(view) * 2 + 1)
