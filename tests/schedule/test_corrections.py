@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from attention_programs import attention, blocked, exact, flash
 
 import loopir as lp
@@ -75,3 +76,33 @@ def f(A: "float32[8]", S: "out float32[1]", M: "out float32[1]"):
     )
     done = s.rolling_update(("S",), "jo")
     assert exact(done, {"A": (8,)}) == exact(s, {"A": (8,)})
+
+
+@pytest.mark.parametrize(
+    ("store", "inner", "taken"),
+    [("for g in range(m): S[0] = A[0, g]", "m", False), ("S[0] = 2.0", "m", True), ("S[0] = A[0, 0]", "2", True)],
+)
+def test_what_a_correction_reads_is_written_wherever_the_fold_starts(store: str, inner: str, taken: bool) -> None:
+    """S may be written by no iteration, and is asked by no term then; a correction would ask it."""
+    lines = store.replace(": ", ":\n            ")
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(n: "size", m: "size", A: "float32[n, m + 2]", T: "out float32[1]"):
+    assume(1 <= n)
+    with alloc("float32[1]") as M, alloc("float32[1]") as S:
+        {lines}
+        for jo in range(n):
+            for j in range({inner}):
+                M[0] = sum(exp(A[jo, j]), over=(jo, j), init=0.0)
+        for ko in range(n):
+            for k in range({inner}):
+                T[0] = sum(exp(A[ko, k]) / (M[0] + S[0] * S[0] + 0.5), over=(ko, k), init=0.0)
+""")
+    )
+    told = s.why("rolling_update", ("T",), "jo")
+    assert (told is None) == taken
+    if taken:
+        t = s.rolling_update(("T",), "jo")
+        for m in (0, 3):
+            x = np.random.default_rng(0).standard_normal((2, m + 2)).astype(np.float32)
+            np.testing.assert_allclose(t.build("interpret")(x), s.build("interpret")(x), rtol=1e-5)

@@ -60,6 +60,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.facts import known_at
 from loopir.schedule.core.find import find_loop, find_statement, join_names
+from loopir.schedule.legality.asked_memory import unwritten_memory
 from loopir.schedule.legality.effects import allocates
 from loopir.schedule.legality.reductions import nested
 from loopir.schedule.transform.shrink_alloc import iteration_footprint, shrink_into_loop, shrink_where_possible
@@ -224,14 +225,19 @@ class _Corrected:
         return found
 
     def fixed(self, s: Reduce, terms: Sequence[Value]) -> set[Load]:
-        """What `terms` load that is the same all along the fold, and is in memory wherever it starts."""
+        """What `terms` load that is the same all along the fold, and is in memory, and written, wherever it starts."""
         blocks = (*self.loop.body, *(x for block in self.blocks for x in block))
         written = self.moving.union(*(stored_buffers(q.stmt) for q in leaf_paths(blocks)))
-        start = known_at(self.func, find_statement(self.func, s.label).stmt).start
+        place, over = find_statement(self.func, s.label), {*s.over}
+        start = known_at(self.func, place.stmt).start
+        left = [x for x in place.around if isinstance(x, If) or (isinstance(x, Loop) and x.var in over)]
         loads = {n for n in nodes_of(terms) if isinstance(n, Load) and n.buffer.name not in written}
-        over = {*s.over}
         return {
-            n for n in loads if not any(free_vars(x) & over or loaded_buffers(x) for x in n.at) and _is_inside(n, start)
+            n
+            for n in loads
+            if not any(free_vars(x) & over or loaded_buffers(x) for x in n.at)
+            and _is_inside(n, start)
+            and not unwritten_memory(self.func, s.label, [n], left)
         }
 
     def require_start(self, s: Reduce) -> None:
