@@ -352,13 +352,13 @@ def _bound(
             raise ValueError(f"{signature.name} assumes {text}, and is called with {_listed(signature, sizes)}{cure}")
     for a, t in ((a, taken[a.name]) for a in signature.args if a.name in taken):
         _usable(signature, a, t, device)
+    copied = {name: t for name, t in taken.items() if not t.contiguous}
+    stand_ins = {a.name: _stand_in(signature, a, copied[a.name]) for a in signature.args if a.name in copied}
     results = tuple(out) if out is not None else _results(signature, taken, shapes)
     for a in signature.outputs:
         _usable(signature, a, taken[a.name], device)
-    copied = {a.name: taken[a.name] for a in signature.args if not taken[a.name].contiguous}
     _require_no_overlap(signature, taken)
-    if copied:
-        taken |= {a.name: _stand_in(signature, a, copied[a.name]) for a in signature.args if a.name in copied}
+    taken |= stand_ins
     return Bound(sizes, tuple(taken[a.name] for a in signature.args), results, copied)
 
 
@@ -366,8 +366,14 @@ def _stand_in(signature: Signature, a: ArgSpec, t: BorrowedArray) -> BorrowedArr
     """A contiguous copy of `t`; a warning tells of it."""
     copier = contiguous_copier(t.array)
     assert copier is not None  # or it was refused
+    try:
+        copy = borrow(copier(), a)
+    except (MemoryError, RuntimeError):  # torch has the second
+        raise ValueError(
+            f"{a.name} of shape {t.shape} is not contiguous, and memory has no room for the {t.bytes} bytes of a copy"
+        ) from None
     warn_of_copy(signature.name, a.name, _contiguous_copy(t, a.name)[0], a.access != "in")
-    return borrow(copier(), a)
+    return copy
 
 
 def _matched(

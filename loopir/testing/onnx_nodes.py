@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, Literal, get_args
 from unittest.mock import patch
 
@@ -39,9 +40,15 @@ def cases(*modules: str) -> list[Any]:
         node = load("onnx.backend.test.case.node")
         if not modules:
             return list(load("onnx.backend.test.loader").load_model_tests(kind="node"))
-        for name in modules:
-            load(f"onnx.backend.test.case.node.{name}")
-        return list(node._NodeTestCases)
+        return [case for name in modules for case in _cases_of(name, node)]
+
+
+@cache
+def _cases_of(name: str, node: Any) -> list[Any]:
+    """What the file `name` adds to the tests of `node`, where those of all files that were read stand."""
+    before = len(node._NodeTestCases)
+    load(f"onnx.backend.test.case.node.{name}")
+    return node._NodeTestCases[before:]
 
 
 def _no_source(operator: str, name: str, export: Any) -> tuple[str, str]:

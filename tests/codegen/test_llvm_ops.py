@@ -70,8 +70,13 @@ def test_operations(fn: Intrinsic) -> None:
     for found, expected in both_ways(program(*rows), *arrays):
         if fn.ulp == 0 or fn.result == "bool":
             assert_same(found, expected)
-        else:
-            assert ulps(found, expected) <= fn.ulp + 1, (found, expected)
+            continue
+        near = np.abs(expected.astype(np.float64)) < (
+            1.0 if fn.name == "lgamma" else 0.0
+        )  # where Python's loses digits
+        assert ulps(found[~near], expected[~near]) <= fn.ulp + 1, (found, expected)
+        apart = np.abs(found[near].astype(np.float64) - expected[near].astype(np.float64))
+        assert (apart <= 8 * float(ml_dtypes.finfo(found.dtype).eps)).all(), (found, expected)
 
 
 @pytest.mark.parametrize("source", ALL_DTYPES, ids=str)

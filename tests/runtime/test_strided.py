@@ -106,6 +106,13 @@ def test_tensors_of_torch_and_buffers(kernels: dict[str, lp.Kernel]) -> None:
     np.testing.assert_array_equal(kernels["llvm"](view), np.asarray(view) * 2 + 1)
 
 
+def test_a_copy_that_memory_has_no_room_for_is_refused() -> None:
+    n, m = lp.symbol("n"), lp.symbol("m")
+    total = lp.Schedule(lp.sum(lp.placeholder((n, m), "float32", name="X"))).build("interpret")
+    with pytest.raises(ValueError, match="memory has no room for the 4611686018427387904 bytes of a copy"):
+        total(np.broadcast_to(np.float32(1.0), (1 << 30, 1 << 30)))
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_memory_is_shared_where_two_views_have_a_byte_in_common(data: st.DataObject) -> None:

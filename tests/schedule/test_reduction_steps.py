@@ -418,3 +418,29 @@ def f(n: "size", m: "size", A: "int32[4]", Y: "inout int32[n, 2]"):
         assert first_violation(func, lp.Schedule(func).rfactor("fold", "k").func, small_sizes(func)) is None, store
     for store in ('T[0]: "first" = 100', 'for e in range(m - 2):\n                    T[1]: "first" = 100'):
         assert lp.Schedule(lp.parse(source.format(store=store))).why("rfactor", "fold", "k") is not None, store
+
+
+@pytest.mark.parametrize(("guard", "taken"), [("k < n and o * 4 + i < n", True), ("o * 4 + i + k < n", False)])
+def test_what_is_filled_under_the_same_guards_may_be_folded_into_anywhere(guard: str, taken: bool) -> None:
+    """At n = 1 nothing stores to c[1], which the second fold would ask if it had no guard."""
+    s = Schedule(
+        parse(f"""
+def f(n: "size", x: "float32[8]", m: "inout float32[2]"):
+    with alloc("float32[2]") as c:
+        for j in range(2):
+            if j < n:
+                c[j]: "in" = m[j]
+        for o in range(2):
+            for i in range(4):
+                for k in range(2):
+                    if {guard}:
+                        c[k] = max(x[o * 4 + i], over=(o, i))
+        for h in range(2):
+            if h < n:
+                m[h]: "out" = c[h]
+""")
+    )
+    told = s.why("rfactor", "c", "o")
+    assert (told is None) == taken, told
+    if told is None:
+        assert_same(s.func, s.rfactor("c", "o").func, {"n": 1})

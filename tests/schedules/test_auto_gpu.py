@@ -119,7 +119,7 @@ def f(n: "size", A: "int32[n, n]", c: "inout int32[1]"):
 """
 
 
-@pytest.mark.parametrize(("text", "n", "most"), [(ATTENTION, 512, 2e-4), (DOT, 10**6, 5e-5), (TRIANGLES, 200, 5e-3)])
+@pytest.mark.parametrize(("text", "n", "most"), [(ATTENTION, 512, 2e-4), (DOT, 10**6, 5e-5), (TRIANGLES, 200, 1e-2)])
 def test_updates_of_all_sizes_are_folds(text: str, n: int, most: float) -> None:
     """As people write them, in loops whose memory no kernel holds; predicted far below what a thread takes."""
     made = schedules.auto(lp.Schedule(lp.parse(text)), "cuda", arch="sm_90a")

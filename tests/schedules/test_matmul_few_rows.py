@@ -5,7 +5,7 @@ import pytest
 
 import loopir as lp
 import schedules
-from schedules.llvm.matmul_few_rows import matmul_few_rows
+from schedules.llvm.matmul_few_rows import MOST_VECTORS, matmul_few_rows
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +24,7 @@ def product(rows: int, columns: int, depth: int, dtype: str = "float32") -> lp.S
 ])  # fmt: skip
 @pytest.mark.parametrize("threads", [1, 2])
 def test_few_rows_give_what_tiles_give(rows: int, columns: int, depth: int, dtype: str, threads: int) -> None:
+    rows = min(rows, MOST_VECTORS * (lp.vector_unit()[0] // np.dtype(dtype).itemsize))
     s = product(rows, columns, depth, dtype)
     made = schedules.auto(s, "llvm")
     assert matmul_few_rows.__name__ in made.script()

@@ -172,7 +172,7 @@ def test_a_fold_of_what_a_product_made_alone() -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(("length", "together"), [(64, True), (24, True), (8, False)])
+@pytest.mark.parametrize(("length", "together"), [(64, True), (8, False)])
 def test_rows_of_more_than_a_sector_are_folded_by_threads_together(length: int, together: bool, after: bool) -> None:
     """Each thread of a warp would read sectors of its own, 4 bytes at a time."""
     x = lp.placeholder((64000, length), "float32", name="x")

@@ -26,8 +26,13 @@ _erf64, _erfc64 = (np.vectorize(fn, otypes=[np.float64]) for fn in (math.erf, ma
 
 @np.vectorize(otypes=[np.float64])
 def _lgamma64(x: float) -> float:
-    """math.lgamma, infinite at the poles, where Python raises."""
-    return math.inf if x == -math.inf or (x <= 0.0 and x == math.floor(x)) else math.lgamma(x)
+    """math.lgamma, infinite at the poles and where it overflows: there Python raises."""
+    if x == -math.inf or (x <= 0.0 and x == math.floor(x)):
+        return math.inf
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 @np.vectorize(otypes=[np.float64])

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from loopir.analysis.dependence.access import Statement, statements_of
+from loopir.analysis.dataflow.reaching_writes import accesses_of, is_written_before
+from loopir.analysis.dependence.access import Statement, statements_in, statements_of
 from loopir.analysis.dependence.depend import Clash, Order, Pair, conflicts
 from loopir.analysis.dependence.reordering import Origin, violated_dependence
 from loopir.analysis.regions.bounds import find_out_of_bounds
@@ -42,6 +43,7 @@ from loopir.ir.traverse.walk import (
     free_vars,
     leaf_paths,
     loops,
+    nests_touching,
     rebuild,
     replace,
     replace_stmt,
@@ -211,23 +213,32 @@ def require_inside(func: Func, fold: Fold, shells: tuple[Loop | Cond, ...], loop
             f"{fold.reduce.label} would be folded where it is not now, and ask {join_names(asked)} where to",
             loop=loop, suggestion="loops that surely run, and no guards that speak of them",
         )  # fmt: skip
-    left, at = [s for s in fold.shells if s not in shells], fold.reduce.at
-    asked = [Load(b, at) for b in fold.reduce.buffers if not is_written_on_the_way(fold.place, fold.start, b, at)]
-    if new := unwritten_memory(func, fold.reduce.label, asked, left):
-        again = [repr(s.var) for s in left if isinstance(s, Loop) and s.var not in fold.over]  # that only repeat it
-        raise ScheduleError(
-            f"{fold.reduce.label} would be folded where it is not now, into elements of {join_names(new)} that nothing "
-            f"may have written", loop=loop,
-            suggestion=f"a loop around {join_names(again)}" if again else f"store to {join_names(new)} first",
-        )  # fmt: skip
     total = nested(shells, (replace(fold.reduce, values=fold.reduce.monoid.identity, over=(), init=None),))
     new = replace_stmt(func, fold.start, total)
+    left, at = [s for s in fold.shells if s not in shells], fold.reduce.at
+    asked = [Load(b, at) for b in fold.reduce.buffers if not is_written_on_the_way(fold.place, fold.start, b, at)]
+    unwritten = unwritten_memory(func, fold.reduce.label, asked, left)
+    if unwritten := [b for b in unwritten if not _finds_written(new, fold.reduce.label, b)]:
+        again = [repr(s.var) for s in left if isinstance(s, Loop) and s.var not in fold.over]  # that only repeat it
+        raise ScheduleError(
+            f"{fold.reduce.label} would be folded where it is not now, into elements of {join_names(unwritten)} that "
+            f"nothing may have written", loop=loop,
+            suggestion=f"a loop around {join_names(again)}" if again else f"store to {join_names(unwritten)} first",
+        )  # fmt: skip
     found = find_out_of_bounds(new, fold.reduce.label)
     if found is not None:
         raise ScheduleError(
             f"{fold.reduce.label} would be folded where it is not now: {found}", loop=loop,
             suggestion=f"conditions that speak of no reduced loop and keep {found.buffer} inside its shape",
         )  # fmt: skip
+
+
+def _finds_written(func: Func, label: str, buffer: str) -> bool:
+    """Whether one statement is seen to store each element of `buffer` that statement `label` reads, before that."""
+    every = statements_in(func, nests_touching(buffer))
+    read = accesses_of([s for s in every if s.label == label], {buffer}, write=False)
+    write = accesses_of([s for s in every if s.label != label], {buffer}, write=True)
+    return bool(read) and all(any(is_written_before(func, r, w, ()) for w in write) for r in read)
 
 
 def runs_at_each_start(func: Func, loop: Loop) -> bool:
