@@ -91,7 +91,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
     refuses: compute_once("E", "A")  # A computes nothing as E does
 
     before:
-        def h(n: "size", A: "float32[n]", E: "out float32[8]", S: "out float32[1]", T: "out float32[1]"):
+        def h(n: "size", A: "float32[n]", E: "inout float32[8]", S: "out float32[1]", T: "out float32[1]"):
             for j in range(8):
                 if j < n:
                     E[j] = exp(A[j])
@@ -102,7 +102,7 @@ def compute_once(func: Func, stage: str, reader: str) -> Func:
                 T[0] = sum(exp(A[k]), over=k, init=0.0)
     call:    compute_once("E", "S")
     after:
-        def h(n: "size", A: "float32[n]", E: "out float32[8]", S: "out float32[1]", T: "out float32[1]"):
+        def h(n: "size", A: "float32[n]", E: "inout float32[8]", S: "out float32[1]", T: "out float32[1]"):
             for j in range(8):
                 if j < n:
                     E[j] = exp(A[j])
