@@ -188,7 +188,7 @@ def _register_tiles(rows: int, columns: int, depth: int, unit: _Unit) -> Iterato
     """The tiles that the registers hold, of a product of so many rows, columns and terms, whose columns are in lanes:
     no wider than all of these, if that is a vector."""
     for vectors in (v for v in TILE_VECTORS if v == 1 or v * unit.lanes <= columns):
-        for height in range(1, min(rows, unit.registers // vectors - 1) + 1):
+        for height in range(1, min(rows, (unit.registers - 1) // vectors - 1) + 1):
             cycles = tile_cycles((rows, columns, depth), height, vectors, unit.lanes, unit.bytes)
             yield _Tile(cycles, height, vectors * unit.lanes, unit.lanes)
 

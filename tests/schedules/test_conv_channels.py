@@ -5,6 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 from loopir.testing import assert_equivalent
+from schedules.common.nest_queries import extent
 from schedules.llvm.auto_cpu import cpu
 from schedules.llvm.conv_channels import conv_channels, worth_channels
 
@@ -40,6 +41,18 @@ def test_channels_that_are_no_whole_tiles_are_padded() -> None:
     assert_equivalent(s, made)
     (inner,) = (x for x in made.stages if made.reduced(x))
     assert made.why("pad", inner) is not None  # no guard is left there
+
+
+def test_a_tile_leaves_registers_for_its_weights_and_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bytes_, count in ((16, 16), (32, 16), (64, 32)):
+        monkeypatch.setattr(lp, "vector_unit", lambda unit=(bytes_, count): unit)
+        s, stage = convolution((1, 64, 56, 56), (64, 64, 3, 3), padding=1)
+        made = conv_channels(s, stage)
+        (inner,) = (x for x in made.stages if made.reduced(x))
+        *_, near, lane = made.loops(inner)
+        rows, width = extent(made, near) or 0, extent(made, lane) or 0
+        vectors = width // (bytes_ // 4)
+        assert 0 < rows * vectors + vectors + 1 <= count
 
 
 def test_each_group_has_whole_tiles() -> None:
