@@ -37,6 +37,9 @@ T = TypeVar("T")
 SELECTS = "-x86-cmov-converter=false"
 """Leaves selects, minima and maxima of numbers what they are, where LLVM would guess that a branch on them is predicted
 well: on the data of array programs none is. LLVM has the option for the process as a whole alone."""
+CHECKS = "-hoist-runtime-checks=false"
+"""Asks in each row whether what it stores is read there, where LLVM would ask once of all rows together: of a matrix
+that is updated in place these always meet, though no row does, and none is in vectors then."""
 VECTOR_LIBRARY = "libmvec.so.1"
 """Of the GNU C library on x86-64."""
 _ready = False
@@ -50,6 +53,7 @@ def _initialise() -> None:
         llvm.initialize_native_asmparser()  # an instruction's own text may be one of assembly
         if platform.machine().lower() in ("x86_64", "amd64"):
             llvm.set_option("loopir", SELECTS)
+        llvm.set_option("loopir", CHECKS)
         _ready = True
 
 
@@ -228,7 +232,7 @@ TILE_PASSES = ("simplify_cfg", "sroa", "instruction_combine")
 
 def _passes(left: bool) -> str:
     """The key of a compilation among those of one source."""
-    return f"{'3' if left else ' '.join(TILE_PASSES)}, lone lanes, {SELECTS}"
+    return f"{'3' if left else ' '.join(TILE_PASSES)}, lone lanes, {SELECTS}, {CHECKS}"
 
 
 def _outside_lock(work: Callable[[], T]) -> T:

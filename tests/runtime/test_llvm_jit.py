@@ -108,6 +108,19 @@ def mask_of(lanes: tuple[bool, ...]) -> str:
     return f"<{', '.join(f'i1 {str(x).lower()}' for x in lanes)}>"
 
 
+def test_whether_rows_of_one_matrix_meet_is_asked_of_each_row() -> None:
+    s = lp.Schedule(
+        lp.parse("""
+def update(n: "size", A: "inout float64[n + 1, n + 1]"):
+    for i in range(n):
+        for j in range(n):
+            A[i + 1, j + 1] = A[i + 1, j + 1] - A[i + 1, 0] * A[0, j + 1]
+""")
+    )
+    source = Library(s.build("llvm").source).source
+    assert 0 < source.index("%i = phi") < source.index("vector.memcheck:")
+
+
 def test_a_lone_lane_has_a_name_that_no_loop_has() -> None:
     """Loops called `lane` are `lane`, `lane.1` and so on in LLVM IR."""
     told = lone_lanes(KERNEL.format(store=STORE.format(mask=mask_of((False, False, True, False)))))
