@@ -119,6 +119,19 @@ def test_narrow_elements_of_a_tile_are_waited_for_vector_by_vector() -> None:
     assert waits("float16") == 2 * waits("float32")
 
 
+def test_what_unrolled_loops_do_not_change_is_loaded_once() -> None:
+    source = """
+def f(x: "float32[4096, 64]", z: "bfloat16[4096]", y: "out float32[4096, 64]"):
+    for b in bind("blockIdx.x", 32):
+        for t in bind("threadIdx.x", 128):
+            for k in {loop}:
+                y[b * 128 + t, k] = x[b * 128 + t, k] * float32(z[b * 128 + t])
+"""
+    read = [counted(lp.Schedule(lp.parse(source.format(loop=x))))[0].moved for x in ("range(64)", "unroll(64)")]
+    assert [m["z"].read for m in read] == [4096 * 2 * 64, 4096 * 2]
+    assert all(m["x"].read == 4096 * 64 * 4 for m in read)
+
+
 def test_one_element_for_all_takes_one_sector_a_warp() -> None:
     (w,) = counted(line("y[i] = z[3]"), n=N)
     assert w.moved["z"].taken == N // 32 * SECTOR

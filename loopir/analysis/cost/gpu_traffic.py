@@ -405,7 +405,7 @@ class _Counter:
         What is read before it goes on is what a thread `waits` for."""
         if b.scope not in ("global", "shared"):
             return
-        if b.scope == "shared" and not write:
+        if not write:
             met = replace(met, times=met.times / _alike_in_code(b, elements, met))
         moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
         width = met.run * b.dtype.bytes
@@ -469,7 +469,7 @@ def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
 
 
 def _alike_in_code(b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample) -> float:
-    """How often code without loops loads the same elements of shared memory, which compilers load once."""
+    """How often code without loops loads the same elements, which compilers load once."""
     read = set[str]().union(*(free_vars(x) for at in elements for x in at))
     alike = (n for x, n in met.around if x.kind == "unroll" and x.var not in read and b.name not in stored_buffers(x))
     return max(1.0, prod(alike))
