@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Load, Mod, Select, Value
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Int, Load, Mod, Select, Store, Value
 from loopir.ir.traverse.walk import children, free_vars, nodes, replace, replace_stmt
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_stage, join_names
+from loopir.schedule.legality.copied_memory import copied, copies_what_is_written
 from loopir.schedule.schedule import primitive
 from loopir.schedule.transform.split_range import with_values
 
@@ -50,6 +51,11 @@ def unwrap(func: Func, stage: str) -> Func:
             for x in read
             if x not in asked and _once_round(x, extents, facts) and (y := _unwrapped(x, facts)) is not x
         }
+        if isinstance(s, Store) and copied(s.value) in new and not copies_what_is_written(func, s):
+            raise ScheduleError(
+                f"{s.label} copies what need not be written, and would select it",
+                suggestion="write all of it before, or leave it as it is",
+            )
         found += len(new)
         func = replace_stmt(func, s, with_values(s, new)) if new else func
     if not found:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
 from loopir.analysis.dataflow.idle_iterations import always_folds
 from loopir.analysis.dataflow.reaching_writes import is_written_before
 from loopir.analysis.dependence.access import Statement, is_affine_visible, statements_of
@@ -55,7 +54,6 @@ from loopir.ir.traverse.walk import (
     leaf_paths_of,
     loaded_buffers,
     nodes,
-    path_to,
     replace,
     replace_stmt,
     rewrite,
@@ -64,6 +62,7 @@ from loopir.ir.traverse.walk import (
 )
 from loopir.schedule.core.facts import Facts
 from loopir.schedule.core.find import find_loop, find_statement, join_names
+from loopir.schedule.legality.copied_memory import copied, copies_what_is_written, is_filled, loops_around_alloc
 from loopir.schedule.legality.loop_kinds import IN_ORDER, require_lanes_apart
 from loopir.schedule.schedule import primitive
 
@@ -289,7 +288,7 @@ def _copy(func: Func, b: Buffer, fold: Stmt | None = None) -> _Copy | None:
 
 def _padding(v: Value, guards: Sequence[If]) -> tuple[Cond, Const] | None:
     """The condition and the constant of `v`, if it is `select(cond, element, constant)`, as padded copies store it."""
-    if isinstance(v, Select) and isinstance(v.b, Const) and (not guards or _is_copied(v.a)):
+    if isinstance(v, Select) and isinstance(v.b, Const) and (not guards or copied(v.a) is not None):
         return v.cond, v.b
     return None
 
@@ -307,11 +306,6 @@ def _fills(store: Store, b: Buffer, inside: Sequence[Stmt], facts: Facts) -> boo
         if not (loop is not None and facts.equal(loop.extent, size)) and not (ix == Int(0) and size == Int(1)):
             return False
     return not counting
-
-
-def _is_copied(v: Value) -> bool:
-    """Whether `v` is an element of a buffer, converted or not."""
-    return isinstance(v.value if isinstance(v, Cast) else v, Load)
 
 
 # ---------------------------------------------------------------- selects
@@ -377,7 +371,7 @@ def _require_controls_there(new: Func, place: StmtPath, dropped: Sequence[Cond])
     first = next(n for n, s in enumerate(place.around) if isinstance(s, If) and {*conjuncts(s.cond)} & {*dropped})
     label, names = place.stmt.label, _asked_around(place.around[first:])
     given = {a.buffer.name for a in new.args if a.access != "out"}
-    if empty := [b for b in sorted(names - given) if not _is_filled(new, place.stmt, b)]:
+    if empty := [b for b in sorted(names - given) if not is_filled(new, place.stmt, b)]:
         what = f"ask {join_names(empty)}, which need not be written there, whether it runs"
     elif names and (found := find_out_of_bounds(new, label)) is not None and found.buffer in names:
         what = f"ask whether it runs outside of {found.buffer}: {found}"
@@ -432,7 +426,7 @@ def _require_held(func: Func, stmt: Store | Reduce, copies: Mapping[str, _Copy |
     there."""
     given = {a.buffer.name for a in func.args if a.access != "out"}
     unknown = sorted(name for name, copy in copies.items() if copy is None and name not in given)
-    if empty := [name for name in unknown if not _is_filled(func, stmt, name)]:
+    if empty := [name for name in unknown if not is_filled(func, stmt, name)]:
         raise ScheduleError(
             f"{stmt.label} reads {join_names(empty)}, which is not filled by one copy of every element",
             suggestion=f"cache_read({stmt.label!r}, {empty[0]!r}, ...), and pad before the copy's loops are split",
@@ -448,7 +442,7 @@ def _require_copied(
     Such a copy is harmless as long as guards keep the stage from using it.
     """
     for name, copy in copies.items():
-        if copy is None or not isinstance(copy.store.value, Load) or _is_copied_whole(func, copies, copy.store):
+        if copy is None or not isinstance(copy.store.value, Load) or copies_what_is_written(func, copy.store):
             continue
         loads = [n for n in nodes(stmt) if isinstance(n, Load) and n.buffer.name == name]
         for held, c in ((copy.holds(n.at), c) for n in loads for c in dropped):
@@ -459,37 +453,6 @@ def _require_copied(
                     "does not hold",
                     suggestion=f"keep the guards, or write all of {source} that is copied",
                 )
-
-
-def _is_copied_whole(func: Func, copies: Mapping[str, _Copy | None], store: Store) -> bool:
-    """Whether all that a store copies is seen to be written before, be it by a copy in turn."""
-    assert isinstance(store.value, Load)
-    source = store.value.buffer
-    if any(a.buffer == source and a.access != "out" for a in func.args):
-        return True
-    above = copies[source.name] if source.name in copies else _copy(func, source)
-    copied = above is None or not isinstance(above.store.value, Load) or _is_copied_whole(func, copies, above.store)
-    return copied and _is_filled(func, store, source.name)
-
-
-def _loops_around_alloc(func: Func, place: StmtPath, name: str) -> list[str]:
-    """The loops that the buffer `name`, which is allocated around `place`, is allocated in."""
-    alloc = next((s for s in place.around if isinstance(s, Alloc) and s.buffer.name == name), None)
-    return [s.var for s in path_to(func, alloc) if isinstance(s, Loop)] if alloc is not None else []
-
-
-def _is_filled(func: Func, stmt: Store | Reduce, name: str) -> bool:
-    """Whether one statement has written each element of `name` before `stmt` reads it."""
-    if is_filled_by_earlier_nest(func, stmt.label, name):
-        return True
-    every = statements_of(func)
-    reader, *more = (s for s in every if s.label == stmt.label and not s.init)
-    if more:
-        return False
-    around = _loops_around_alloc(func, reader.place, name)
-    made = [(s, b) for s in every for b in s.accesses if b.buffer == name and b.write and not b.fold]
-    mine = [a for a in reader.accesses if a.buffer == name and not a.write]
-    return all(any(is_written_before(func, (reader, a), one, around) for one in made) for a in mine)
 
 
 def _guarded_alike(func: Func, place: StmtPath, dropped: Sequence[Cond], known: Context) -> bool:
@@ -603,7 +566,7 @@ def _require_begun(new: Func, stmt: Store | Reduce) -> None:
     every = statements_of(new)
     (fold,) = (s for s in every if s.label == stmt.label)
     for a in (a for a in fold.accesses if a.fold and not a.write):
-        around = _loops_around_alloc(new, fold.place, a.buffer)
+        around = loops_around_alloc(new, fold.place, a.buffer)
         made = ((s, b) for s in every for b in s.accesses if b.buffer == a.buffer and b.write and not b.fold)
         if not any(is_written_before(new, (fold, a), one, around) for one in made):
             raise ScheduleError(
@@ -716,7 +679,7 @@ def _filled_copy(func: Func, place: StmtPath, value: float) -> Func | None:
     """`func` with `value` where the guards of the stage, a copy, leave its memory empty; None if it is no copy, or
     reads nothing outside of what it copies without its guards."""
     store = place.stmt
-    copy = _copy(func, store.buffer) if isinstance(store, Store) and _is_copied(store.value) else None
+    copy = _copy(func, store.buffer) if isinstance(store, Store) and copied(store.value) is not None else None
     if copy is None or copy.empty is not None:
         return None
     unguarded = _unguarded(func, place, _guards(place, set()))
@@ -728,8 +691,18 @@ def _filled_copy(func: Func, place: StmtPath, value: float) -> Func | None:
 
 
 def _fill_copies(func: Func, copies: Mapping[str, _Copy | None], value: float) -> Func:
-    """`func` with each copy that has a guard filled with `value` where it does not hold."""
+    """`func` with each copy that has a guard filled with `value` where it does not hold.
+
+    What nothing has written may be copied, but a select uses what it picks, so a source is asked whether it is written.
+    """
     guarded = {c.store.label: c for c in copies.values() if c is not None and c.guards}
+    for c in guarded.values():
+        if c.empty is None and (load := copied(c.store.value)) and not copies_what_is_written(func, c.store):
+            source = load.buffer.name
+            raise ScheduleError(
+                f"{c.store.label} would select {source}, which need not be written where it is copied",
+                suggestion=f"keep the guards, or write all of {source} that is copied",
+            )
 
     def visit(s: Stmt) -> Stmt | tuple[Stmt, ...] | None:
         if isinstance(s, If) and any(s is g for c in guarded.values() for g in c.guards):
