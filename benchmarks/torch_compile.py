@@ -3,11 +3,13 @@
     python benchmarks/torch_compile.py                    all models, at batches of 1 and 16
     python benchmarks/torch_compile.py --device cuda --dtype bfloat16
     python benchmarks/torch_compile.py MLP DLRM --batches 1
+    python benchmarks/torch_compile.py --train            a forward and a backward pass, to the gradients of all weights
     python benchmarks/torch_compile.py --no-inductor      where there is no C++ compiler
 
-Each row has the median milliseconds of each, taken in turns, the largest difference from eager's result, and the
-seconds to the first result. Above 1 in the last column loopir is faster than Inductor. A row is named and not counted
-where no kernel could be made of a piece, so that torch ran it.
+Each row has the median milliseconds of each, taken in turns, the largest difference from eager's result (with `--train`
+of the gradients, each over the largest number of its weight's), and the seconds to the first result. Above 1 in the
+last column loopir is faster than Inductor. A row is named and not counted where no kernel could be made of a piece, so
+that torch ran it.
 """
 
 from __future__ import annotations
@@ -56,26 +58,48 @@ def waited(run: Callable[..., Any], inputs: Sequence[Any]) -> Callable[[], None]
     return call
 
 
+def trained(model: torch.nn.Module, run: Callable[..., Any]) -> Callable[..., list[torch.Tensor]]:
+    """A call of `run`, which is `model` as it is compiled, and of its gradients by all weights, of its mean square."""
+    weights = [x for x in model.parameters() if x.requires_grad]
+
+    def call(*inputs: Any) -> list[torch.Tensor]:
+        loss = run(*inputs).float().square().mean()
+        return list(torch.autograd.grad(loss, weights))
+
+    return call
+
+
+def difference(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], relative: bool) -> float:
+    """The largest difference of two lists of tensors, each over the largest number of its own if it is `relative`."""
+    pairs = [(x.float(), y.float()) for x, y in zip(got, expected, strict=True)]
+    return max(((x - y).abs().max() / (y.abs().max() if relative else 1.0)).item() for x, y in pairs)
+
+
 def measured(case: torch_models.Case, batch: int, options: argparse.Namespace) -> dict[str, float]:
     """The times of one model at one batch."""
+
+    def whole(run: Callable[..., Any]) -> Callable[..., Sequence[torch.Tensor]]:
+        return trained(model, run) if options.train else lambda *given: [run(*given)]
+
     torch.manual_seed(0)
     torch._dynamo.reset()
     dtype = getattr(torch, options.dtype)
     model = case.model().to(options.device, dtype)
+    model.train(options.train)
     given = (x.to(options.device) for x in case.inputs(batch))
     inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
-    expected = model(*inputs)
-    calls: dict[str, Callable[[], Any]] = {"eager": waited(model, inputs)}
+    expected = whole(model)(*inputs)
+    calls: dict[str, Callable[[], Any]] = {"eager": waited(whole(model), inputs)}
     row, failed = dict[str, float](), len(lp.torch_report().failures)
     backends: dict[str, Any] = {"loopir": backend} | ({} if options.no_inductor else {"inductor": "inductor"})
     for name, used in backends.items():
-        compiled = torch.compile(model, backend=used, dynamic=False)
+        compiled = whole(torch.compile(model, backend=used, dynamic=False))
         start = time.perf_counter()
         got = compiled(*inputs)
         row[f"{name} first"] = time.perf_counter() - start
         if name == "loopir":
             row["kept"] = float(len(lp.torch_report().failures) - failed)
-        row[f"{name} off"] = (got - expected).abs().max().item()
+        row[f"{name} off"] = difference(got, expected, options.train)
         calls[name] = waited(compiled, inputs)
     return row | medians(calls, options.seconds)
 
@@ -86,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--train", action="store_true", help="time gradients, too")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
@@ -98,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{'model':20}{'batch':>6}{'eager':>9}{'inductor':>10}{'loopir':>9}  ms"
           f"{'off':>9}{'first s':>9}{'inductor':>10}{'ratio':>8}")  # fmt: skip
     ratios: list[float] = []
-    with torch.no_grad():
+    with torch.set_grad_enabled(options.train):
         for case in torch_models.cases(small=False):
             if options.models and case.name not in options.models:
                 continue
