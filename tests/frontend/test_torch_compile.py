@@ -157,6 +157,29 @@ def test_sizes_that_change_are_symbols() -> None:
     assert lp.torch_report().graphs == 1
 
 
+def test_a_size_that_no_tensor_of_a_piece_has_as_it_is() -> None:
+    """What has s // 2 elements is made by torch; then a kernel finds s in the graph, and its call is told of it."""
+
+    def halves(x: Any) -> Any:
+        y = torch.sort(x.exp()[: x.shape[0] // 2]).values
+        return torch.relu(y) * x.shape[0]
+
+    def last(x: Any) -> Any:  # the gradient's kernel has s // 2 elements, and no size of its own
+        return torch.sort(torch.relu(torch.sort(x[: x.shape[0] // 2]).values)).values.sum()
+
+    for fn in (halves, last):
+        fast = compiled(fn, dynamic=True)
+        for n in (8, 11, 8):
+            x = torch.randn(n, requires_grad=True)
+            y = x.detach().clone().requires_grad_()
+            expected, got = fn(x), fast(y)
+            torch.testing.assert_close(got, expected)
+            expected.sum().backward()
+            got.sum().backward()
+            torch.testing.assert_close(y.grad, x.grad)
+    assert not lp.torch_report().failures
+
+
 def test_attention_of_sizes_that_change_lies_as_torchs_does() -> None:
     """Its result is permuted in memory, so that heads are joined by a view."""
 

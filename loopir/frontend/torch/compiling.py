@@ -20,6 +20,7 @@ import loopir.frontend.torch.operators  # noqa: F401  # pyright: ignore[reportUn
 from loopir.frontend.torch import report
 from loopir.frontend.torch.partition import partition, tensors_of
 from loopir.frontend.torch.piece import Piece
+from loopir.frontend.torch.piece_sizes import give_sizes
 from loopir.frontend.torch.row import OPERATORS
 
 DECOMPOSED = (
@@ -69,6 +70,7 @@ def _pieces_compiled(gm: fx.GraphModule, counts: report.Report, scheduled: bool)
     names = partition(gm, device, counts)
     for name in names:
         part = getattr(gm, name)
+        give_sizes(gm.graph, name, part)
         try:
             piece = Piece(part.graph, device, scheduled=scheduled)
         except Exception as error:  # the piece stays with torch

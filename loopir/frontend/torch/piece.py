@@ -160,6 +160,8 @@ class Piece:
             self._outputs.append((torch.bool, None))
         self._places = _places_in_order(self.kernel)
         self._sizes = _size_getters(graph, self.kernel)
+        told = {d.text for a in self.kernel.signature.args for d in a.dims if d is not None}
+        self._untold = [(n, x) for n, x in enumerate(self.kernel.signature.sizes) if x not in told]
         self._runs: dict[tuple[int, ...], tuple[Run, Sequence[tuple[int, ...]]]] = {}
         """By sizes, what runs the kernel on addresses, and the shapes of its results."""
         self._views = _view_calls(graph, program.stored)
@@ -174,7 +176,8 @@ class Piece:
         placed = [torch.empty(shape, dtype=dtype, device=self.device)
                   for shape, (dtype, _) in zip(shapes, self._outputs)]  # fmt: skip
         if known is None or not self._run_unchecked(known[0], given, placed):
-            self.kernel(*(x.detach() if x.requires_grad else x for x in given), out=tuple(placed))
+            named = {x: sizes[n] for n, x in self._untold}
+            self.kernel(*(x.detach() if x.requires_grad else x for x in given), out=tuple(placed), **named)
             self._learn(sizes, shapes)
         if self.messages and placed.pop():
             raise IndexError("; or ".join(self.messages))
