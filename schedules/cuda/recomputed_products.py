@@ -279,12 +279,13 @@ def _in_order(s: lp.Schedule, g: Group) -> lp.Schedule:
 
 def _computed_once(s: lp.Schedule, g: Group) -> tuple[lp.Schedule, list[tuple[str, str]]]:
     """`s` with a stage for what one of `g.made` computes of the same buffers as another one does, and that other."""
-    found = list[tuple[str, str]]()
+    found, dtype = list[tuple[str, str]](), s.buffer(result_of(s, g.inner[0])).dtype.name
     for x in g.made:
         mine = {t.buffer for t in reads_of(s, x)}
         for y in g.made:
-            if mine < {t.buffer for t in reads_of(s, y)} and s.why("reindex", y, tuple(mine), *s.loops(y)) is None:
-                s, stage = s.reindex(y, tuple(sorted(mine)), *s.loops(y)).with_stage
+            asked = (y, tuple(sorted(mine)), *s.loops(y))
+            if mine < {t.buffer for t in reads_of(s, y)} and s.why("reindex", *asked, dtype=dtype) is None:
+                s, stage = s.reindex(*asked, dtype=dtype).with_stage
                 found.append((stage, x))
     return s, found
 

@@ -21,13 +21,16 @@ SCALE = 0.125
 
 def gradients(shape: tuple[int, ...], rows: int, keys: int, depth: int, *, causal: bool = False) -> lp.Schedule:
     """Of queries, keys and values, from the logarithm of the sum of each row's powers, and the results' gradients.
-    If `causal`, powers are a stage by themselves, masked."""
+    If `causal`, powers are a stage by themselves, masked, and of scores with a bias in 16 bits."""
     q, k, v, d, o = (
         lp.placeholder((*shape, n, depth), BF16, name=x) for x, n in zip("QKVDO", (rows, keys, keys, rows, rows))
     )
     of_row = lp.placeholder((*shape, rows, 1), F32, name="L")
     turn = (*range(len(shape)), len(shape) + 1, len(shape))
-    p = lp.exp((q @ k.transpose(*turn)).astype(F32) * SCALE - of_row)
+    scores = (q @ k.transpose(*turn)).astype(F32) * SCALE
+    if causal:
+        scores = scores + lp.placeholder((rows, keys), BF16, name="B").astype(F32)
+    p = lp.exp(scores - of_row)
     if causal:
         raw = p
         p = lp.compute(raw.shape, lambda *at: lp.where(at[-1] <= at[-2], raw[*at], 0.0), name="P")
@@ -46,13 +49,15 @@ def data(
     )
     x, y, z, w = (a.astype(np.float64) for a in (q, k, v, d))
     s = x @ np.swapaxes(y, -1, -2) * SCALE
-    s = np.where(np.tril(np.ones((rows, keys), bool)), s, -np.inf) if causal else s
+    bias = rng.standard_normal((rows, keys)).astype(ml_dtypes.bfloat16)
+    s = np.where(np.tril(np.ones((rows, keys), bool)), s + bias.astype(np.float64), -np.inf) if causal else s
     total = np.log(np.exp(s).sum(-1, keepdims=True))
     p = np.exp(s - total)
     o = p @ z
     s = p * (w @ np.swapaxes(z, -1, -2) - (o * w).sum(-1, keepdims=True)) * SCALE
     want = [s @ y, np.swapaxes(s, -1, -2) @ x, np.swapaxes(p, -1, -2) @ w]
-    return {"Q": q, "K": k, "V": v, "D": d, "O": o.astype(ml_dtypes.bfloat16), "L": total.astype(np.float32)}, want
+    of_rows = {"O": o.astype(ml_dtypes.bfloat16), "L": total.astype(np.float32)}
+    return {"Q": q, "K": k, "V": v, "D": d, "B": bias, **of_rows}, want
 
 
 def others(s: lp.Schedule) -> lp.Schedule:
