@@ -34,8 +34,8 @@ def values(t: DType, count: int, *, small: bool = False) -> np.ndarray[Any, Any]
     return x
 
 
-def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], t: DType, ulp: float) -> None:
-    """Equal, or within `ulp` units in the last place of the float type `t`; NaN where NaN is."""
+def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], t: DType, ulp: float, least: float = 0.0) -> None:
+    """Equal, or within `ulp` units in the last place of the float type `t`, or of `least`; NaN where NaN is."""
     if not t.is_float or ulp == 0:
         np.testing.assert_array_equal(got.astype(np.float64) if t.is_float else got,
                                       want.astype(np.float64) if t.is_float else want)  # fmt: skip
@@ -45,7 +45,7 @@ def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], t: DType, ulp: f
     eps, tiny = float(info.eps), float(info.smallest_subnormal)
     exact = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= ulp * np.maximum(eps * np.abs(b), tiny)
+        near = np.abs(a - b) <= ulp * np.maximum(eps * np.maximum(np.abs(b), least), tiny)
     assert (exact | near).all(), (got[~(exact | near)][:3], want[~(exact | near)][:3])
 
 
@@ -62,7 +62,8 @@ def test_every_operation_of_a_type(t: DType) -> None:
         # a narrow result is a float32 one rounded: at most one unit away
         ulp = 1 if t.is_narrow and f.ulp else f.ulp + 1 if f.ulp else 0
         try:
-            same(np.asarray(a), np.asarray(b), t if f.result == "same" else bool_, ulp)
+            least = 1.0 if f.name == "lgamma" else 0.0  # whose terms cancel near its zeros
+            same(np.asarray(a), np.asarray(b), t if f.result == "same" else bool_, ulp, least)
         except AssertionError as error:
             raise AssertionError(f"{f.name} of {t}: {error}") from None
 
@@ -182,8 +183,8 @@ def test_torch_tensors_are_used_in_place() -> None:
     out = kernel(a)
     assert out.device == a.device
     assert torch.equal(out, a + 1)
-    with pytest.raises(ValueError, match="contiguous"):
-        kernel(a[::2])
+    with pytest.warns(RuntimeWarning, match="contiguous"):
+        assert torch.equal(kernel(a[::2]), a[::2] + 1)
     with pytest.raises(ValueError, match="overlaps"):
         kernel(a[:500], out=(a[100:600],))
 
