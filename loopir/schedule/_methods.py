@@ -27,6 +27,11 @@ class Methods:
         """Give each iteration of `loop` to one index of `axis`: of blocks, of threads, or of what lies between."""
         raise NotImplementedError
 
+    def cache_inplace(self, buffer: str, scope: str, at: str, *, name: str | None = None) -> Self:
+        """Copy what one iteration of loop `at` touches of `buffer` into memory of `scope`, update it there, and copy
+        it back."""
+        raise NotImplementedError
+
     def cache_read(
         self,
         stage: str | tuple[str, ...],

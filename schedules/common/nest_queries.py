@@ -154,6 +154,22 @@ def fold_made(s: lp.Schedule) -> str:
     return found[0]
 
 
+def counting_same(s: lp.Schedule, stage: str, loop: str, among: Sequence[str] | None = None) -> dict[str, str]:
+    """By stage, of those `among` all, the loop that counts what `loop` of `stage` does: by which it finds the same
+    dimension of a buffer."""
+    loops, dims = {stage: loop}, set[tuple[str, int]]()
+    while True:
+        known = len(loops)
+        for x in s.stages if among is None else among:
+            for buffer, n, index in [(t.buffer, n, d) for t in s.accesses(x) for n, d in enumerate(t.subscripts)]:
+                if index == loops.get(x):
+                    dims.add((buffer, n))
+                elif x not in loops and (buffer, n) in dims and index in s.loops(x):
+                    loops[x] = index
+        if len(loops) == known:
+            return loops
+
+
 def one_nest(s: lp.Schedule, stage: str) -> bool:
     """Whether nothing else stands in the outermost loop around `stage`."""
     loops = s.loops(stage)

@@ -15,7 +15,17 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, readers, reads_of, result_of
+from ..common.nest_queries import (
+    argument_names,
+    counting_same,
+    extent,
+    fused,
+    if_legal,
+    iterations,
+    readers,
+    reads_of,
+    result_of,
+)
 from ..common.product_chains import Chain, factored, require_chain, with_scores
 from ..plan import flat
 from .chain_by_threads import chain_by_threads
@@ -145,24 +155,9 @@ def _batches_as_rows(s: lp.Schedule) -> lp.Schedule:
     if len(shared) != 1:
         return s
     ((loop, size),) = shared
-    for x in dict.fromkeys(_counting_same(s, first, loop).values()):
+    for x in dict.fromkeys(counting_same(s, first, loop).values()):
         s = s.split(x, size, tail="exact")
     return s.simplify(drop_unit_loops=True)
-
-
-def _counting_same(s: lp.Schedule, stage: str, loop: str) -> dict[str, str]:
-    """By stage, the loop that counts what `loop` of `stage` does: by which it finds the same dimension of a buffer."""
-    loops, dims = {stage: loop}, set[tuple[str, int]]()
-    while True:
-        known = len(loops)
-        for x in s.stages:
-            for buffer, n, index in [(t.buffer, n, d) for t in s.accesses(x) for n, d in enumerate(t.subscripts)]:
-                if index == loops.get(x):
-                    dims.add((buffer, n))
-                elif x not in loops and (buffer, n) in dims and index in s.loops(x):
-                    loops[x] = index
-        if len(loops) == known:
-            return loops
 
 
 def _last_folds(s: lp.Schedule) -> lp.Schedule:

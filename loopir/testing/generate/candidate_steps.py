@@ -221,6 +221,11 @@ def _cache_write(func: Func) -> Iterator[Arguments]:
     yield from (((s, "local"), {"at": x}) for s in _stage_names(func) for x in (*_around(func, s), None))
 
 
+def _cache_inplace(func: Func) -> Iterator[Arguments]:
+    found = (_plain(b, "local", x) for s in _stage_names(func) for b in _touched(func, s) for x in _around(func, s))
+    yield from {repr(x): x for x in found}.values()
+
+
 def _fold_storage(func: Func) -> Iterator[Arguments]:
     yield from (_plain(b, 0, f) for b, f in product(_own_allocs(func), (1, 2, 3, 4)))
 
@@ -300,6 +305,7 @@ TABLE: dict[str, Callable[[Func], Iterator[Arguments]]] = {
     "decompose_reduction": lambda func: _plain_steps(func, Reduce),
     "cache_read": _cache_read,
     "cache_write": _cache_write,
+    "cache_inplace": _cache_inplace,
     "fold_storage": _fold_storage,
     "pad": _pad,
     "peel": _peel,

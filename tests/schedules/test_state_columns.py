@@ -1,0 +1,124 @@
+"""Steps of a state of several columns, some threads for a column: exact on interpreted threads, and taken by `auto`."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import loopir as lp
+import schedules
+from schedules.common.normalize_nests import normalized
+from schedules.cuda.state_columns import has_state, state_columns
+
+RNG = np.random.default_rng(0)
+LINEAR = """
+def linear(q: "{t}[{b}, {n}, {k}]", w: "{t}[{b}, {n}, {k}]", v: "{t}[{b}, {n}, {d}]",
+        S: "inout {t}[{b}, {k}, {d}]", y: "out {t}[{b}, {n}, {d}]"):
+    for i in range({b}):
+        for s in range({n}):
+            for a in range({k}):
+                for c in range({d}):
+                    S[i, a, c] = S[i, a, c] + w[i, s, a] * v[i, s, c]
+            for c in range({d}):
+                y[i, s, c] = 0
+                for a in range({k}):
+                    y[i, s, c] += q[i, s, a] * S[i, a, c]
+"""
+DECAYED = """
+def decayed(q: "{t}[{b}, {n}, {k}]", w: "{t}[{b}, {n}, {k}]", v: "{t}[{b}, {n}, {d}]",
+        S: "inout {t}[{b}, {k}, {d}]", y: "out {t}[{b}, {n}, {d}]"):
+    for i in range({b}):
+        for s in range({n}):
+            for c in range({d}):
+                y[i, s, c] = 0
+                for a in range({k}):
+                    y[i, s, c] += q[i, s, a] * (S[i, a, c] + w[i, s, a] * v[i, s, c])
+            for a in range({k}):
+                for c in range({d}):
+                    S[i, a, c] = S[i, a, c] * q[i, s, a] + w[i, s, a] * v[i, s, c]
+"""
+DELTA = """
+def delta(q: "{t}[{b}, {n}, {k}]", w: "{t}[{b}, {n}, {k}]", v: "{t}[{b}, {n}, {d}]",
+        S: "inout {t}[{b}, {k}, {d}]", e: "inout {t}[{b}, {d}]", y: "out {t}[{b}, {n}, {d}]"):
+    for i in range({b}):
+        for s in range({n}):
+            for c in range({d}):
+                e[i, c] = v[i, s, c]
+                for a in range({k}):
+                    e[i, c] += -(S[i, a, c] * w[i, s, a])
+            for a in range({k}):
+                for c in range({d}):
+                    S[i, a, c] = S[i, a, c] + w[i, s, a] * e[i, c]
+            for c in range({d}):
+                y[i, s, c] = 0
+                for a in range({k}):
+                    y[i, s, c] += q[i, s, a] * S[i, a, c]
+"""
+SOLVED = """
+def solved(L: "{t}[{b}, {n}, {n}]", B: "{t}[{b}, {n}, {d}]", y: "out {t}[{b}, {n}, {d}]"):
+    for i in range({b}):
+        for j in range({n}):
+            for c in range({d}):
+                y[i, j, c] = B[i, j, c]
+                for k in range(j):
+                    y[i, j, c] += -(L[i, j, k] * y[i, k, c])
+                y[i, j, c] = y[i, j, c] * L[i, j, j]
+"""
+PROGRAMS = (LINEAR, DECAYED, DELTA, SOLVED)
+
+
+def parsed(text: str, t: str = "int32", **sizes: int) -> lp.Schedule:
+    return lp.Schedule(lp.parse(text.format(t=t, **sizes)))
+
+
+def numbers(s: lp.Schedule) -> dict[str, np.ndarray]:
+    shapes = {a.buffer.name: [d.value for d in a.buffer.shape] for a in s.func.args if a.access != "out"}
+    return {name: RNG.integers(-3, 4, shape).astype(np.int32) for name, shape in shapes.items()}
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.sampled_from(PROGRAMS), st.integers(1, 3), st.integers(1, 4), st.sampled_from((3, 8, 16)), st.integers(1, 9),
+    st.sampled_from((1, 4, 8)),
+)  # fmt: skip
+def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, lanes: int) -> None:
+    s = parsed(text, b=b, n=n, k=k, d=d)
+    folds = normalized(s)
+    first = folds.stages[0]
+    if not has_state(folds, first):
+        assert n == 1 or text is SOLVED  # a loop that runs once waits for nothing
+        return
+    made = state_columns(folds, first, lanes=lanes)
+    given = numbers(s)
+    (program,) = lp.lower(made, "cuda")
+    want, got = (lp.interpret(f, {x: v.copy() for x, v in given.items()}) for f in (s.func, program))
+    assert all(np.array_equal(want[name], got[name]) for name in want)
+
+
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_auto_takes_columns(text: str) -> None:
+    """Not a thread for each state, which waits for memory in all steps."""
+    s = parsed(text, "float32", b=8, n=64, k=64, d=64)
+    made = schedules.auto(s, "cuda", arch="sm_90a")
+    report = made.report(arch="sm_90a")
+    assert len(report.kernels) == 1
+    assert report.seconds < 1e-4
+
+
+def test_a_state_stays_in_registers() -> None:
+    s = normalized(parsed(LINEAR, "float32", b=2, n=32, k=64, d=64))
+    made = state_columns(s, s.stages[0], lanes=8)
+    assert made.buffer("S_local").scope == "local"
+
+
+def test_steps_that_read_neighbours_have_no_columns() -> None:
+    text = """
+def swept(x: "inout float32[8, 40]", y: "inout float32[8, 40]"):
+    for t in range(9):
+        for i in range(38):
+            y[0, i + 1] = x[0, i] + x[0, i + 2]
+        for j in range(38):
+            x[0, j + 1] = y[0, j + 1]
+"""
+    s = lp.Schedule(lp.parse(text))
+    with pytest.raises(lp.ScheduleError, match="no loop that may go outside"):
+        state_columns(s, s.stages[0])
