@@ -43,6 +43,7 @@ from loopir.lower.gpu.insert_barriers import insert_barriers
 from loopir.lower.gpu.lower_fragments import lower_fragments
 from loopir.lower.gpu.lower_thread_reductions import lower_thread_reductions
 from loopir.lower.gpu.pack_x2 import pack_x2
+from loopir.lower.gpu.unswitch_unrolled import unswitch_unrolled
 from loopir.lower.gpu.vectorize_memory import vectorize_memory
 from loopir.lower.target import Target, target as target_called
 from loopir.machines import Machine
@@ -141,6 +142,8 @@ PASSES: tuple[Pass, ...] = (
          "flattened offsets are simplified", after=("flatten_buffers",)),
     Pass("unswitch", unswitch, "flat", LLVM,
          "tests are compared for equality, so they have to be simplified first", after=("tidy",)),
+    Pass("unswitch_unrolled", unswitch_unrolled, "flat", GPU,
+         "tests are in their simplest form, without loops that they do not depend on", after=("tidy",)),
     Pass("check_static_allocs", check_static_allocs, "flat", GPU,
          "sizes have to be simplified to be recognized as constants",
          after=("tidy",)),

@@ -117,10 +117,10 @@ def _common_tests(*stmts: Stmt) -> tuple[Cond, ...]:
     if not all(isinstance(s, If) and not s.orelse for s in stmts):
         return ()
     first, *rest = (conjuncts(s.cond) for s in stmts if isinstance(s, If))
-    return tuple(t for t in first if _is_uniform(t) and all(t in other for other in rest))
+    return tuple(t for t in first if is_uniform(t) and all(t in other for other in rest))
 
 
-def _is_uniform(test: Cond) -> bool:
+def is_uniform(test: Cond) -> bool:
     """Whether `test` is one of indices alone, the same wherever its variables are, and can be evaluated there."""
     inside = list(nodes(test))
     divisors = (n.b for n in inside if isinstance(n, FloorDiv | Mod))
@@ -152,7 +152,7 @@ def _hint(s: Stmt) -> bool:
 def _tests(s: Loop) -> Iterator[Cond]:
     for n in nodes(s):
         if isinstance(n, If | Select):
-            yield from filter(_is_uniform, conjuncts(n.cond))
+            yield from filter(is_uniform, conjuncts(n.cond))
 
 
 def _worst(test: Cond, copies: dict[str, int]) -> Cond | None:
