@@ -42,7 +42,7 @@ from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import folds_in_steps, has_steps, short_fold, short_folds
 from .state_columns import columns_of_state, has_state
 from .stencil_rows import neighbours, reaches
-from .steps_in_blocks import in_steps, own_intermediates, steps_in_blocks
+from .steps_in_blocks import cheapest_steps, in_steps, own_intermediates
 from .tiled_products import (
     contraction_in_parts,
     deep_product,
@@ -143,7 +143,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("scan", is_scan, batched_scan),
                 Recipe("recurrence", is_recurrence, recurrence),
                 Recipe("columns of a state", has_state, columns_of_state),
-                Recipe("steps of rows in blocks", in_steps, lambda s, x: steps_in_blocks(s, x, threads=threads)),
+                Recipe("steps of rows in blocks", in_steps, partial(cheapest_steps, threads)),
             ]
         ),
         Phase(
