@@ -101,7 +101,7 @@ def _site(func: Func, source: Buffer, loop: Loop) -> CacheSite:
     leaves = [p for p in leaf_paths((loop,)) if _touches(p, source.name)]
     if not any(source.name in stored_buffers(p.stmt) for p in leaves):
         reason = f"nothing in {loop.var!r} writes {source.name}"
-        raise ScheduleError(reason, loop=loop.var, suggestion="cache_read")
+        raise ScheduleError(reason, loop=loop.var, suggestion=f"cache_read of {source.name}")
     if any(isinstance(p.stmt, Reduce) and p.stmt.atomic for p in leaves):
         reason = f"other threads fold into {source.name} meanwhile in {loop.var!r}"
         raise ScheduleError(reason, loop=loop.var, suggestion="the copy before that is atomic")
