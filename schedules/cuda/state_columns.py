@@ -18,7 +18,7 @@ from ..common.nest_queries import argument_names, counting_same, extent, fused, 
 from ..common.row_intermediates import own_buffers, statements_beside
 from .cheapest import cheapest
 
-BLOCK_THREADS = 64
+STATE_THREADS = 64
 """Of a block: few, as steps wait for one another and blocks do not."""
 LANES = (1, 4, 8, 16)
 """How many threads may have a column together."""
@@ -33,7 +33,7 @@ def has_state(s: lp.Schedule, stage: str) -> bool:
         return False
     if not all(is_serial(s, x) for y in nest for x in s.loops(y)):
         return False
-    step = _step(s, nest)
+    step = _time_loop(s, nest)
     return step is not None and all(s.loops(x)[-1] != step for x in nest)
 
 
@@ -50,7 +50,7 @@ def state_columns(s: lp.Schedule, stage: str, *, lanes: int = 1) -> lp.Schedule:
         s = _unrolled(s, x, (column, step), lanes)
     around = s.loops(nest[0])
     s, column = fused(s, around[: around.index(column) + 1])
-    s, (block, thread) = s.split(column, BLOCK_THREADS // lanes).with_loops
+    s, (block, thread) = s.split(column, STATE_THREADS // lanes).with_loops
     s, block = fused(s, s.loops(nest[0])[: s.loops(nest[0]).index(block) + 1])
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x" if lanes == 1 else "threadIdx.y")
 
@@ -64,7 +64,7 @@ def columns_of_state(s: lp.Schedule, stage: str) -> lp.Schedule:
     return made
 
 
-def _step(s: lp.Schedule, nest: Sequence[str]) -> str | None:
+def _time_loop(s: lp.Schedule, nest: Sequence[str]) -> str | None:
     """The outermost loop around all of `nest` whose iterations wait for one another."""
     shared = [x for x in s.loops(nest[0]) if all(x in s.loops(y) for y in nest)]
     return next((x for x in shared if s.why("parallel", x) is not None), None)
@@ -75,7 +75,7 @@ def _columns_outside(s: lp.Schedule, nest: Sequence[str]) -> tuple[lp.Schedule, 
     for x in nest:
         for loop in reversed(s.loops(x)):
             s = if_legal(s, "distribute", loop)
-    step = _step(s, nest)
+    step = _time_loop(s, nest)
     if step is None or any(step not in s.loops(x) for x in nest):
         raise lp.ScheduleError(f"the statements beside {nest[0]} wait for no step before")
     first = s.loops(nest[0])

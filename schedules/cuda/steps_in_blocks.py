@@ -51,7 +51,7 @@ def steps_in_blocks(s: lp.Schedule, stage: str, *, threads: int = 256, keep: boo
     memory, and with `keep` arrays that an iteration updates do meanwhile, too. ScheduleError if one of the loops cannot
     be on threads."""
     rows, own = s.loops(stage)[0], own_buffers(s, stage)
-    s = _kept(s, stage, rows) if keep else s
+    s = _in_shared_memory(s, stage, rows) if keep else s
     nest = statements_beside(s, stage)
     inner = dict.fromkeys(x for y in nest if (x := s.loops(y)[-1]) in _free(s, y))
     outer = dict.fromkeys(x for y in nest if s.loops(y)[-1] in inner and (x := s.loops(y)[-2]) in _free(s, y))
@@ -78,7 +78,7 @@ def cheapest_steps(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:
     return made
 
 
-def _kept(s: lp.Schedule, stage: str, rows: str) -> lp.Schedule:
+def _in_shared_memory(s: lp.Schedule, stage: str, rows: str) -> lp.Schedule:
     """The part of each array that an iteration of `rows` updates in shared memory, where it fits."""
     given, room = argument_names(s), lp.machine().shared_per_block
     found = dict.fromkeys(x for y in statements_beside(s, stage) for x in written_by(s, y) if x in given)

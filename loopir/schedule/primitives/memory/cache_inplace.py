@@ -35,8 +35,6 @@ from loopir.schedule.transform.caches import (
     redirect_loads,
 )
 
-IN_ORDER = ("serial", "unroll")
-
 
 @primitive
 def cache_inplace(func: Func, buffer: str, scope: str, at: str, *, name: str | None = None) -> Func:
@@ -75,15 +73,15 @@ def cache_inplace(func: Func, buffer: str, scope: str, at: str, *, name: str | N
     refuses: cache_inplace("S", "local", "i")  # the iterations of 'i' do not run in order
     """
     source, loop = find_buffer(func, buffer), find_loop(func, at)
-    site = _site(func, source, loop)
-    touched = [t for p in site.places for t in _touched(site, p, source)]
+    site = _updates(func, source, loop)
+    touched = [t for p in site.places for t in _accesses_of(site, p, source)]
     first = site.places[0].stmt.label
     given = any(a.buffer.name == source.name and a.access == "inout" for a in func.args)
     if not given and not is_filled_by_earlier_nest(func, first, source.name):
         reason = f"{source.name} may have no elements yet, which would be copied"
         raise ScheduleError(reason, suggestion=f"a nest before that fills {source.name}, or cache_write of a stage")
     box = cached_box(site, source, touched, scope, name)
-    _require_inside(site, box)
+    _require_box_inside(site, box)
     body = site.nests
     for p in site.places:
         body = inside_nests(body, p.stmt, _redirected(site, box, p))
@@ -92,13 +90,13 @@ def cache_inplace(func: Func, buffer: str, scope: str, at: str, *, name: str | N
         reason = f"{source.name} is read for a subscript, a guard or a length"
         raise ScheduleError(reason, suggestion="a loop further inside, around the reads and writes alone")
     taken = taken_names(func) | {box.cache.name}
-    into, out = (_copy(site, box, taken, back=x) for x in (False, True))
+    into, out = (_box_copy(site, box, taken, back=x) for x in (False, True))
     return site.replaced((Alloc(box.cache, (*into, *body, *out)),))
 
 
-def _site(func: Func, source: Buffer, loop: Loop) -> CacheSite:
+def _updates(func: Func, source: Buffer, loop: Loop) -> CacheSite:
     """The statements in `loop` that touch `source`, all in order."""
-    leaves = [p for p in leaf_paths((loop,)) if _touches(p, source.name)]
+    leaves = [p for p in leaf_paths((loop,)) if _speaks_of(p, source.name)]
     if not any(source.name in stored_buffers(p.stmt) for p in leaves):
         reason = f"nothing in {loop.var!r} writes {source.name}"
         raise ScheduleError(reason, loop=loop.var, suggestion=f"cache_read of {source.name}")
@@ -107,18 +105,18 @@ def _site(func: Func, source: Buffer, loop: Loop) -> CacheSite:
         raise ScheduleError(reason, loop=loop.var, suggestion="the copy before that is atomic")
     site = find_site(func, tuple(dict.fromkeys(p.stmt.label for p in leaves)), loop.var, [source.name])
     every = (*(x for x in site.around if isinstance(x, Loop)), *(x for x in statements((loop,)) if isinstance(x, Loop)))
-    unordered = next((x for x in every if x.kind not in IN_ORDER), None)
+    unordered = next((x for x in every if x.kind not in ("serial", "unroll")), None)
     if unordered is not None:
         reason = f"the iterations of {unordered.var!r} do not run in order"
         raise ScheduleError(reason, loop=unordered.var, suggestion=f"before it is {unordered.kind}")
     return site
 
 
-def _touches(p: StmtPath, name: str) -> bool:
+def _speaks_of(p: StmtPath, name: str) -> bool:
     return name in loaded_buffers(p.stmt) | stored_buffers(p.stmt)
 
 
-def _touched(site: CacheSite, p: StmtPath, source: Buffer) -> list[RegionAccess]:
+def _accesses_of(site: CacheSite, p: StmtPath, source: Buffer) -> list[RegionAccess]:
     """What the statement reads and writes of `source`; refuse what starts, or is folded over, outside."""
     s, known = p.stmt, partial(lambda: site.inside(p).here)
     if isinstance(s, Reduce):
@@ -138,7 +136,7 @@ def _touched(site: CacheSite, p: StmtPath, source: Buffer) -> list[RegionAccess]
     return found
 
 
-def _require_inside(site: CacheSite, box: CachedBox) -> None:
+def _require_box_inside(site: CacheSite, box: CachedBox) -> None:
     """Refuse a box that is not seen to lie inside the buffer."""
     known = site.known.here
     for base, size, whole in zip(box.box.base, box.box.extent, box.room, strict=True):
@@ -166,7 +164,7 @@ def _redirected(site: CacheSite, box: CachedBox, p: StmtPath) -> Store | Reduce:
     return replace(new, buffers=(box.cache,), at=at, over=tuple(x for x in new.over if x not in around))
 
 
-def _copy(site: CacheSite, box: CachedBox, taken: set[str], *, back: bool) -> Body:
+def _box_copy(site: CacheSite, box: CachedBox, taken: set[str], *, back: bool) -> Body:
     """The nest that fills the cache, or that stores it `back`."""
     at: list[Index] = list(box.box.base)
     loops: list[Loop] = []
