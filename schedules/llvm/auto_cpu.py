@@ -38,6 +38,7 @@ from .chains_in_lanes import chains_in_lanes
 from .column_reduction import across, columns
 from .conv_channels import conv_channels, worth_channels
 from .diagonals import diagonals
+from .folded_rows import folded_rows
 from .im2col import im2col, worth_matrices
 from .inner_loops import carried_in_rows, column_of, column_sums, inner_vectors
 from .interleaved_chains import interleaved_chains
@@ -293,7 +294,8 @@ def _vectors_at_pivots(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Sche
 def _fold_rows(s: lp.Schedule, stage: str, outer: str, lanes: int | None) -> lp.Schedule:
     """A fold along memory: of windows side by side in lanes, of a row by vectors; threads over `outer`."""
     t = windows_in_lanes(s, stage, lanes=lanes)
-    if t is s:
+    t = folded_rows(s, stage, lanes=lanes) if t.func is s.func else t
+    if t.func is s.func:
         return parallel(folded(s, stage, lanes=lanes), stage, outer)
     return parallel_if_legal(t, stage, t.loops(stage)[0])
 

@@ -5,6 +5,7 @@ For softmax, layernorm and the like: stages whose rows depend on the same row of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import loopir as lp
@@ -65,7 +66,21 @@ def windows_in_lanes(s: lp.Schedule, stage: str, row: str | None = None, *, lane
     if not all(t.contiguous(window[0]) or (t.invariant(window[0]) and not t.write) for t in touched):
         return s
     inside = s.loops(stage)[s.loops(stage).index(window[0]) + 1 :]
-    return in_lanes(s, window[0], width, inside)
+    return _shifted_lanes(s, window[0], width, inside) or in_lanes(s, window[0], width, inside)
+
+
+def _shifted_lanes(s: lp.Schedule, loop: str, lanes: int, inside: Sequence[str]) -> lp.Schedule | None:
+    """`loop` in vectors of `lanes` inside the loops `inside` it, the last of which begins early enough to be whole:
+    sums of masked lanes would be in memory. None where it is whole anyway, or a step is refused."""
+    length = extent(s, loop)
+    if length is None or length % lanes == 0 or s.why("split", loop, lanes, tail="shift_inwards") is not None:
+        return None
+    t, (outer, lane) = s.split(loop, lanes, tail="shift_inwards").with_loops
+    order = (outer, *inside, lane)
+    if inside and t.why("reorder", *order) is not None:
+        return None
+    t = t.reorder(*order) if inside else t
+    return t.vectorize(lane) if t.why("vectorize", lane) is None else None
 
 
 @lp.composite

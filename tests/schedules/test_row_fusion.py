@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 from loopir.schedules import auto, cpu
 from loopir.testing.oracles.equivalence import assert_equivalent
+from schedules.llvm.row_fusion import windows_in_lanes
 
 
 def moving(size: int | None, window: int, dtype: str = "int32") -> lp.Schedule:
@@ -34,6 +35,27 @@ def test_windows_side_by_side_are_lanes() -> None:
     s = auto(moving(4096, 16, "float32"), "llvm")
     assert any(s.loop(x).kind == "vectorize" for x in s.loops())
     assert "rfactor" not in s.script()
+
+
+def test_the_last_vector_of_windows_is_whole_where_they_are_computed_anew() -> None:
+    x = lp.placeholder((3, 25), "int32", name="x")
+    k = lp.reduce_axis(5, name="k")
+    s = lp.Schedule(lp.compute((3, 21), lambda i, j: lp.sum(x[i, j + k], axis=k), name="m"))
+    t = windows_in_lanes(s, "m", lanes=8)
+    assert "min(j_o * 8, 13) + j_i" in lp.text(t.func)
+    assert_equivalent(s, t)
+    added = lp.Schedule(
+        lp.parse("""
+def f(x: "int32[3, 25]", y: "inout int32[3, 21]"):
+    for i in range(3):
+        for j in range(21):
+            for k in range(5):
+                y[i, j] += x[i, j + k]
+""")
+    )
+    t = windows_in_lanes(added, "y", lanes=8)
+    assert "min(" not in lp.text(t.func)
+    assert_equivalent(added, t)
 
 
 def test_rows_are_still_folded_by_vectors() -> None:
