@@ -148,7 +148,7 @@ def _chunks_outside(s: lp.Schedule, stage: str) -> lp.Schedule:
     outside, which carry dependences: threads start once. `s` itself where no chunks are independent."""
     loops, start = s.loops(stage), lp.local_cpu().start
     inside = [x for x in s.stages if s.loops(x)[:1] == loops[:1]]
-    if not any(worth_sharing(s, x, s.loops(x), start) for x in inside) or s.why("parallel", loops[0]) is None:
+    if not any(worth_sharing(s, x, s.loops(x), start) for x in inside):
         return s
     for n, loop in enumerate(loops[1:], 1):
         length = extent(s, loop)
@@ -157,6 +157,6 @@ def _chunks_outside(s: lp.Schedule, stage: str) -> lp.Schedule:
         t, (outer, _) = s.split(loop, max(1, -(-length // lp.thread_count()))).with_loops
         if t.why("reorder", outer, *loops[:n]) is None:
             t = t.reorder(outer, *loops[:n])
-            if t.why("parallel", outer) is None:
+            if t.why("parallel", outer) is None and s.why("parallel", loops[0]) is not None:
                 return t.parallel(outer)
     return s
