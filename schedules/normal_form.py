@@ -19,6 +19,8 @@ from .common.view_loops import are_quotient_and_remainder, over_products
 from .cuda.pair_folds import pair_fold
 from .plan import Trace, flat
 
+NARROWED = 2
+"""Bytes of an element of what is stored in 16 bits."""
 MOST_NESTS = 40
 """Nests of a program that are brought into normal form together, at most."""
 
@@ -80,6 +82,8 @@ def _narrowed(s: lp.Schedule, stage: str) -> lp.Schedule:
     if not found or len(written) != 1 or (len(found) == 1 and not s.reduced(found[0])):
         return s
     (sums,) = written
+    if s.buffer(sums).dtype.bytes <= NARROWED:
+        return s  # another copy would be the same
     name = next(x for n in count() if (x := f"rounded_{n}" if n else "rounded") not in {*s.buffers, *s.loops()})
     for kind in NARROW:
         if s.why("cache_read", tuple(found), sums, "global", dtype=kind, name=name) is None:

@@ -70,3 +70,9 @@ def test_a_plan_of_it_is_loaded_and_means_the_same() -> None:
     arrays = {a.buffer.name: rng.integers(-1, 2, (8, 8)).astype("float32") for a in s.func.args if a.access == "in"}
     want, got = (lp.interpret(x.func, {k: v.copy() for k, v in arrays.items()}, {}) for x in (s, made))
     np.testing.assert_array_equal(got["out"], want["out"])
+
+
+def test_what_is_stored_in_16_bits_is_copied_no_second_time() -> None:
+    pooled = lp.max_pool2d(given("x", 2, 4, 8, 8), 2).named("pooled")
+    s = lp.Schedule([lp.relu(pooled).named("a"), (pooled * pooled).named("b")])
+    assert normal_form(s) is s
