@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from .common.nest_queries import evaluates_functions
+from .common.products import several
 from .nest_groups import Ids, Partition
 from .plan import Decision, Group
-from .rules import NOTHING_TO_WIN
+from .rules import NOTHING_TO_WIN, least_launches
 
 if TYPE_CHECKING:
     from .planner import Planner
@@ -114,10 +116,7 @@ class Greedy:
     def search(self, start: Sequence[Ids]) -> dict[Ids, Group]:
         """The groups that merging `start` leads to: products with what belongs to them first, then producers with
         their consumers, then siblings, too."""
-        if self.planner.target == "cuda":
-            self._product_chains(start)
-            self._epilogues([g for g in start if not any(g <= x for x in self.groups)])
-        self.groups |= {g: self.planner.price(g) for g in start if not any(g <= x for x in self.groups)}
+        self.begin(start)
         for kinds in (("producer",), ("producer", "shared input", "alike")):
             self._merge_pairs(kinds)
         self._move_nests(start)
@@ -126,6 +125,13 @@ class Greedy:
         if self.planner.exhausted:
             self.log.append(Decision("work", (), (), 0.0, 0.0, False, self.planner.describe_work()))
         return self.groups
+
+    def begin(self, start: Sequence[Ids]) -> None:
+        """Group products with what belongs to them, and price all groups."""
+        if self.planner.target == "cuda":
+            self._product_chains(start)
+            self._epilogues([g for g in start if not any(g <= x for x in self.groups)])
+        self.groups |= {g: self.planner.price(g) for g in start if not any(g <= x for x in self.groups)}
 
     def _refuse(self, kind: str, a: Ids, b: Ids, why: str) -> None:
         names = self.planner.stages(a), self.planner.stages(b)
@@ -167,7 +173,7 @@ class Greedy:
         p = self.planner
         single = {min(g) for g in start if len(g) == 1}
         views = {n: p.found(frozenset((n,))).view for n in single}
-        readers = dict(self._read_by_one(start))
+        readers = dict(self.read_by_one(start))
         out: list[tuple[Ids, Ids]] = []
         products = {n for n in single if views[n].products}
         for b in sorted(products):
@@ -192,23 +198,63 @@ class Greedy:
         return reached
 
     def _epilogues(self, start: Sequence[Ids]) -> None:
-        """Group a product with the one stage that takes its elements, if that is a single kernel that takes about the
-        least that the two may take, so that neither is priced by itself."""
+        """Group a product with the one stage that takes its elements, so that neither is priced by itself: if that is a
+        single kernel that takes about the least that the two may take, or if the stage is in the nest that makes the
+        sums, as recipes for a product cost about the same whatever takes these."""
         p, taken = self.planner, set[Ids]()
         partition = Partition([n.needs for n in p.nests], [*self.groups, *start])
-        for a, b in self._read_by_one(start):
+        fills = self.fills(start)
+        for a, b in self.read_by_one(start):
             product, reader = p.found(a), p.found(b)
             if self.merges <= 0 or not product.view.products or reader.view.folds or taken & {a, b}:
                 continue
-            if vetoed(a | b, self.apart) or partition.separated(a, b) or not p.may_price(a | b):
+            if partition.separated(a, b):
                 continue
-            least, g = product.bound + reader.bound, p.price_below(a | b, 2)
-            if g is not None and g.kernels == 1 and g.seconds <= NEARLY_EQUAL * least:
-                partition.merge(a, b)
-                taken |= {a, b}
-                self._accept("producer", a, b, least, g, f"{g.how}; apart, it is at least that")
+            for own in dict.fromkeys((a.union(*fills.get(a, ())), a)):
+                g = None if vetoed(own | b, self.apart) else self._with_epilogue(own, b)
+                if g is not None:
+                    for n in own - a:
+                        partition.merge(frozenset((n,)), a)
+                        a |= {n}
+                    partition.merge(a, b)
+                    taken |= {frozenset((n,)) for n in a | b}
+                    break
 
-    def _read_by_one(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
+    def _with_epilogue(self, a: Ids, b: Ids) -> Group | None:
+        """A product with what fills its borders, `a`, and its reader `b` as one group, if that is to be taken."""
+        p, each = self.planner, [frozenset((n,)) for n in a | b]
+        if p.order([a | b, *self.groups, *p.singles((a | b).union(*self.groups))]) is None or not p.may_price(a | b):
+            return None
+        least, g = sum(p.found(x).bound for x in each), p.price_below(a | b, 2)
+        if g is None:
+            return None
+        near = g.kernels == 1 and g.seconds <= NEARLY_EQUAL * least
+        others = [x for x in each if not p.found(x).view.products]
+        if not near and not (self._takes_each(b) and not any(p.is_alone(x, g) for x in others)):
+            return None
+        why = "apart, it is at least that" if near else "apart, as much, with more stored, and more launches"
+        self._accept("producer", a, b, least, g, f"{g.how}; {why}")
+        return g
+
+    def fills(self, start: Sequence[Ids]) -> dict[Ids, list[Ids]]:
+        """For each product over several loops, the nests that it alone reads, and that take each element of one array
+        without much work: those that fill up borders, above all."""
+        p, found = self.planner, dict[Ids, list[Ids]]()
+        for f, a in self.read_by_one(start):
+            view, product = p.found(f).view, p.found(a).view
+            stages = view.schedule.stages
+            reads = [t for x in stages for t in view.schedule.accesses(x) if not t.write]
+            if view.folds or len(reads) != 1 or not any(several(product.schedule, x) for x in product.products):
+                continue
+            if not any(evaluates_functions(view.schedule, x) for x in stages):
+                found.setdefault(a, []).append(f)
+        return found
+
+    def _takes_each(self, a: Ids) -> bool:
+        """Whether a nest takes elements in the order in which they are stored."""
+        return set(self.planner.found(a).view.classes.values()) == {"elementwise"}
+
+    def read_by_one(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
         """Of groups of one nest, those that one other alone reads, with that one."""
         readers: dict[int, set[int]] = {}
         nests = self.planner.nests
@@ -272,6 +318,8 @@ class Greedy:
             return None
         if p.target == "cuda":
             kernels = groups[a].kernels + groups[b].kernels
+            if all(map(self._has_product, (a, b))):  # what else a product needs, it needs in any group
+                kernels = min(kernels, sum(least_launches(p.found(g).view) for g in (a, b)))
         else:  # fewer loops are not always faster; more products are where a rule says so
             kernels = NOTHING_TO_WIN if all(map(self._has_product, (a, b))) else None
         before, g = groups[a].seconds + groups[b].seconds, p.price_below(a | b, kernels)

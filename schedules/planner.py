@@ -141,6 +141,8 @@ class Planner:
         self.cache: dict[str, Found] = {}
         self.predicted: dict[str, Any] = {}
         """Prices by the text of what is priced: several rules may give the same."""
+        self.lone: dict[Trace, frozenset[str]] = {}
+        """By the steps that a rule takes on a part, the stages that have a nest of their own then."""
         self.parted: dict[Ids, frozenset[str]] = {}
         self.parts: dict[Ids, tuple[lp.Part, str]] = {}
         self.traits: dict[str, dict[str, Traits]] = {}
@@ -294,7 +296,14 @@ class Planner:
         except Exception as error:  # whatever a rule raises, it is no candidate
             said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
             return f"the rule has an error of its own and says nothing of these stages ({said})"
-        return Group((), rule.name, flat(steps), cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
+        trace = flat(steps)
+        self.lone[trace] = frozenset(n.stages[0] for n in lp.nests(made.func) if len(n.stages) == 1)
+        return Group((), rule.name, trace, cost.seconds, cost.kernels, cost.bytes, cost.temp_bytes)
+
+    def is_alone(self, ids: Ids, g: Group) -> bool:
+        """Whether the schedule of a group has some of these of its nests by themselves."""
+        labels = self.part(self.ids(g.stages))[0].labels
+        return not {labels.get(x) for x in self.lone[g.trace]}.isdisjoint(self.stages(ids))
 
     def _bound(self, s: lp.Schedule, view: View) -> float:
         """Seconds that are so near to what no schedule of a group is faster than that no others need be tried."""

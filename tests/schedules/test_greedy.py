@@ -10,7 +10,7 @@ import loopir as lp
 import schedules
 from schedules.greedy import Greedy, vetoed
 from schedules.planner import Planner
-from schedules.rules import NOTHING_TO_WIN, Rule, View, least_loops
+from schedules.rules import NOTHING_TO_WIN, RULES, Rule, View, least_loops
 
 
 def program() -> lp.Schedule:
@@ -112,3 +112,26 @@ def test_a_rule_of_ones_own_is_asked_about_two_products_that_ours_leave_apart() 
     assert pairs
     assert all(d.reason == "no rule gives fewer kernels" for d in pairs)
     assert any({"first", "second"} <= x for x in seen)
+
+
+def test_a_convolution_starts_with_its_borders_and_with_what_takes_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that makes one nest of the three is asked alone; with the reader stored apart they are priced apart."""
+    x, w = (lp.placeholder(n, "bfloat16", name=name) for n, name in (((1, 16, 8, 8), "x"), ((16, 16, 3, 3), "w")))
+    s = lp.Schedule(lp.relu(lp.conv2d(x, w, padding=1)))
+
+    def together(t: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
+        border, conv, out = stages
+        return t.compute_inline(border).compute_at(conv, t.loops(out)[-1]).bind(t.loops(out)[0], "blockIdx.x")
+
+    def apart(t: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
+        return t.compute_inline(stages[0]).bind(t.loops(stages[-1])[0], "blockIdx.x")
+
+    plain = [r for r in RULES if r.last_resort]
+    for schedule, count in ((together, 1), (apart, 3)):
+        three = Rule("three", lambda view: view.schedule.stages if len(view.traits) == 3 else None, schedule)
+        monkeypatch.setattr("schedules.planner.RULES", [three, *plain])
+        p = Planner(s, "cuda", "sm_90a", {})
+        greedy = Greedy(p, (), [], len(p.nests))
+        greedy.begin(p.singles(frozenset()))
+        assert len(greedy.groups) == count
+        assert [d.a for d in greedy.log] == ([p.stages(frozenset((0, 1)))] if count == 1 else [])
