@@ -12,6 +12,7 @@ from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
 from .cuda.steps_in_blocks import in_steps
+from .forms import planner_for
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .normal_form import normal_form
@@ -140,7 +141,7 @@ def _is_plain(s: lp.Schedule) -> bool:
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:
     """`s` as planned, if that takes fewer seconds than `most`: each of its groups was lowered when it was priced, and
     kernels are lowered one by one, so that the whole need not be."""
-    planner = Planner(s, "cuda", machine, {})
+    planner = planner_for(s, "cuda", machine, {})
     if most < float("inf") and planner.program is s:  # `gpu` was tried on all of it
         planner.whole_tried = frozenset(("fused",))
     found = planner.plan()

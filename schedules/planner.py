@@ -20,6 +20,7 @@ from typing import Any, cast
 import loopir as lp
 
 from .common.nest_queries import extent, iterations
+from .cuda.channels_last import channels_last
 from .cuda.cheapest import Candidate, Choices, Observer, in_one_kernel, observing, remembering
 from .greedy import MOST_WHOLE, NEAR_BOUND, TICK, Greedy, Vetoes, vetoed
 from .nest_groups import Ids, topological
@@ -117,13 +118,14 @@ class Planner:
         rules: Sequence[Rule] = (),
         work: int | None = None,
         observer: Observer | None = None,
+        program: lp.Schedule | None = None,
     ) -> None:
         """`observer` is called for each comparison of recipes by price, and for each group with what rules made of it,
-        as programs of their own, and what is taken."""
+        as programs of their own, and what is taken. `program` is what is planned, if not the normal form of `s`."""
         if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
         self.target = lp.resolve_target(target)
-        self.program = normal_form(s) if self.target == "cuda" else s
+        self.program = program or (normal_form(s) if self.target == "cuda" else s)
         s = self.program
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
         self.machine = lp.machine(arch if arch is not None else local or "portable")
@@ -554,12 +556,14 @@ def load(s: lp.Schedule, text: str) -> Plan:
     if not isinstance(read, dict) or cast("dict[str, Any]", read).get("loopir plan") != VERSION:
         raise ValueError(f"this is no plan of version {VERSION}, as Plan.json() writes it")
     read = cast("dict[str, Any]", read)
-    if read.get("program") not in (lp.text(s.func), lp.text(normal_form(s).func)):
+    given, normal = read.get("program"), normal_form(s)
+    program = next((x for x in (normal, s, channels_last(normal)) if given == lp.text(x.func)), None)
+    if program is None:
         raise ValueError("this plan is of another program")
     try:
         groups = [_group(g) for g in read["groups"]]
         sizes = {str(k): int(v) for k, v in read["sizes"].items()}
-        planner = Planner(s, str(read["target"]), read["arch"], sizes)
+        planner = Planner(s, str(read["target"]), read["arch"], sizes, program=None if program is s else program)
         by_ids = {planner.ids(g.stages): g for g in groups}
         is_measured = bool(read.get("measured", False))
     except (KeyError, TypeError, ValueError, AttributeError):

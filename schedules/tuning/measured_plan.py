@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import loopir as lp
 
-from .. import planner
+from .. import forms, planner
 from ..cuda.cheapest import Observer
 from ..plan import Decision, Group, Plan
 from ..rules import Rule
@@ -47,7 +47,7 @@ def plan(
     if effort != "measure":
         if measuring:
             raise TypeError(f'{", ".join(measuring)}: options of effort="measure" alone')
-        planned = planner.Planner(s, target, arch, sizes or {}, rules, work, observer)
+        planned = forms.planner_for(s, target, arch, sizes or {}, rules, work, observer)
         return planned.plan(pins, vetoes, budget, effort, fuel)
     if list(pins) or list(vetoes) or budget is not None or fuel is not None or work is not None:
         raise ValueError('effort="measure" takes no pins, vetoes, budget, fuel or work: edit the plan that it gives')
