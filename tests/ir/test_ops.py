@@ -4,11 +4,24 @@ import copy
 import pickle
 import re
 
+import numpy as np
 import pytest
 
 import loopir as lp
 import loopir.intrinsics
-from loopir.ir.ops import FAMILIES, INSTRUCTIONS, MEMORIES, REGISTRY, Instruction, Intrinsic, Memory, find_instruction
+from loopir.ir.dtypes import ALL_DTYPES, DType
+from loopir.ir.ops import (
+    FAMILIES,
+    INSTRUCTIONS,
+    MEMORIES,
+    MONOIDS,
+    REGISTRY,
+    Instruction,
+    Intrinsic,
+    Memory,
+    find_instruction,
+)
+from loopir.ir.printer import text
 
 KINDS = {"bool", "int", "uint", "float"}
 
@@ -33,6 +46,24 @@ def consistent(name: str, fn: Intrinsic) -> None:
     spelt = [x for texts in (fn.cuda, fn.cuda_atomic) for x in texts.values()]
     places = {int(n) for x in spelt for n in re.findall(r"\{(\d)\}", x)}
     assert places <= {*range(max(fn.arity, 2))}, "a spelling speaks of its arguments alone"
+
+
+@pytest.mark.parametrize("t", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "any", "all"])
+def test_an_identity_changes_nothing(name: str, t: DType) -> None:
+    """Of integers, "any" and "all" fold bit by bit."""
+    monoid = MONOIDS[name]((t,))
+    (combine,) = monoid.combine
+    if t.kind not in combine.fn.kinds:  # pyright: ignore[reportAttributeAccessIssue]
+        return
+    x = np.array([0, 1, t.greatest, t.least, *((5, 6) if t.kind != "bool" else ())], t.numpy)
+    source = f"""
+def f(x: "{t}[{len(x)}]", y: "out {t}[{len(x)}]"):
+    for i in range({len(x)}):
+        for k in range(1):
+            y[i] = {name}(x[i], over=k, init={text(monoid.identity[0])})
+"""
+    assert np.array_equal(lp.Schedule(lp.parse(source)).build("interpret")(x), x, equal_nan=t.is_float)
 
 
 def test_names_are_declared_once() -> None:

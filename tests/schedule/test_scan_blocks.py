@@ -1,5 +1,6 @@
 """Running folds in blocks: exact over the ring at every size, for every form, and refused where blocks would wait."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from meaning import assert_same
@@ -87,15 +88,19 @@ def test_what_is_no_running_fold_is_refused(body: str) -> None:
         s.scan_blocks("i", 4)
 
 
-def test_bits_of_integers_are_no_truth_values() -> None:
+@pytest.mark.parametrize("op", ["&", "|"])
+def test_integers_fold_bit_by_bit(op: str) -> None:
     s = Schedule(
         lp.parse(
-            """
+            f"""
 def f(n: "size", A: "int32[n]", S: "inout int32[n + 1]"):
     for i in range(n):
-        S[i + 1] = S[i] & A[i]
+        S[i + 1] = S[i] {op} A[i]
 """
         )
     )
-    with pytest.raises(ScheduleError, match="does not fold"):
-        s.scan_blocks("i", 4)
+    a = np.array([7, 6, 14, 4, 12, -1, 36, 5, 8], np.int32)
+    want, got = np.full(10, 255, np.int32), np.full(10, 255, np.int32)
+    s.build("interpret")(a, want)
+    s.scan_blocks("i", 4).build("interpret")(a, got)
+    assert np.array_equal(got, want)

@@ -27,7 +27,7 @@ _fold("prod", arith.mul, lambda t: 1)
 _fold("min", arith.minimum, lambda t: t.greatest)
 _fold("max", arith.maximum, lambda t: t.least)
 _fold("any", arith.or_, lambda t: False)
-_fold("all", arith.and_, lambda t: True)
+_fold("all", arith.and_, lambda t: -1 if t.kind == "int" else t.greatest)  # every bit set
 
 
 def _both(a: Value, b: Value) -> Value:

@@ -54,8 +54,8 @@ from loopir.testing.generate.scope import Around, Scope, bounds, forms, offered
 DTYPES = ("float32", "int32")
 ROOM = 3
 """Nests, and loops one inside the other, that families may have."""
-_NUMERIC = ("sum", "max", "min", "prod")
-_FOLDS = {"float": _NUMERIC, "int": _NUMERIC, "uint": _NUMERIC, "bool": ("any", "all")}
+_NUMERIC, _BITS = ("sum", "max", "min", "prod"), ("any", "all")
+_FOLDS = {"float": _NUMERIC, "int": _NUMERIC + _BITS, "uint": _NUMERIC + _BITS, "bool": _BITS}
 
 
 @st.composite

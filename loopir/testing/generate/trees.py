@@ -69,7 +69,8 @@ from loopir.testing.generate.draws import Drawer, between
 
 T = TypeVar("T")
 _FLOATS = (0.0, -0.0, 1.0, -2.0, 0.1, 1e-30, 3e38, math.inf, -math.inf, math.nan)
-_SUMS = {"float": ("sum", "max"), "int": ("prod", "min"), "uint": ("sum", "min"), "bool": ("any", "all")}
+_BITS = ("any", "all")
+_SUMS = {"float": ("sum", "max"), "int": ("prod", "min", *_BITS), "uint": ("sum", "min", *_BITS), "bool": _BITS}
 
 
 @st.composite

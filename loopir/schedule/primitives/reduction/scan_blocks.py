@@ -263,11 +263,10 @@ def _before(func: Func, s: Store, loop: Loop) -> tuple[Index, ...]:
 def _monoids(value: Value) -> Iterator[tuple[Intrinsic, Monoid]]:
     """What `value` may be a fold by: the monoids that combine by its operation."""
     for name in FOLDS if isinstance(value, Op) else ():
-        if value.dtype.kind == "bool" or name not in ("any", "all"):  # of integers these are bit by bit
-            monoid = MONOIDS[name]((value.dtype,))
-            (combine,) = monoid.combine
-            if isinstance(combine, Op) and isinstance(value, Op) and combine.fn == value.fn:
-                yield value.fn, monoid
+        monoid = MONOIDS[name]((value.dtype,))
+        (combine,) = monoid.combine
+        if isinstance(combine, Op) and isinstance(value, Op) and combine.fn == value.fn:
+            yield value.fn, monoid
 
 
 def _operands(value: Value, fn: Intrinsic) -> Iterator[Value]:
