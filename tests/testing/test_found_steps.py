@@ -163,6 +163,15 @@ def f(A: "float32[2, 3]", Y: "inout float32[2, 3]"):
             for y in range(0):
                 Y[i, y] = T[y]
 """
+ZERO_PERIOD = """
+def f(n: "size", m: "size", a: "inout float32[m + 2]"):
+    for x in range(m * n // 12 * 3):
+        for j in unroll(4):
+            with alloc("float32[m + 2]") as T:
+                for y in parallel(m + 2):
+                    T[y] = a[y]
+                a[(x % (m * n // 12 * 3) * 4 + j) % m] = T[(x % (m * n // 12 * 3) * 4 + j) % m]
+"""
 
 REFUSED: dict[str, tuple[str, Steps, str]] = {
     "merged, no iteration is told that there was not": (
@@ -216,6 +225,9 @@ REFUSED: dict[str, tuple[str, Steps, str]] = {
     "copies among no iterations": (
         AMONG, lambda s: s.pipeline("i", stages=2, among="y"), "'y' is no loop of constant length",
     ),
+    "rows where a period that is not seen is 0": (
+        ZERO_PERIOD, lambda s: s.fold_storage("T", 0, 2), "where an element lies.* analysis takes m . n for any",
+    ),
 }  # fmt: skip
 
 
@@ -229,6 +241,24 @@ def test_refused_with_what_is_there(what: str) -> None:
 
 
 TAKEN: dict[str, tuple[str, Steps]] = {
+    "a copy of what a loop reads that never runs": (
+        """
+def f(n: "size", A: "float32[n]", S: "inout float32[1]"):
+    for k in range(n + 2):
+        if n + 1 - k < 1:
+            for j in range(k - n - 3):
+                S[0] = sum(A[k - n - 3 + j], over=(k, j))
+""",
+        lambda s: s.cache_read("S", "A", "local", at="k"),
+    ),
+    "an update of integers by their bits": (
+        """
+def f(n: "size", A: "int32[n]", Y: "inout int32[1]"):
+    for i in range(n):
+        Y[0] = A[i] & Y[0]
+""",
+        lambda s: s.fold_into_reduce("Y").privatize_reduction("Y", "i", "local"),
+    ),
     "a loop that is folded over comes to tell the element": (
         COPIED,
         lambda s: s.skew("i", "x", 2).reverse_compute_inline("S"),

@@ -25,13 +25,14 @@ from loopir.arith.poly import constant_poly, poly_add, poly_scale, to_index
 from loopir.arith.simplify import Context, poly
 from loopir.errors import Witness
 from loopir.ir.grammar import Func, Var
+from loopir.ir.layout.layouts import evaluated
 from loopir.ir.traverse.walk import nests_touching, replace, substitute
-from loopir.ir.verify.verify import evaluate
 
 
 @dataclass(frozen=True, slots=True)
 class LifetimeClash:
-    """`writer` puts element `new` where element `old`, which `reader` is still to read, would lie."""
+    """`writer` puts element `new` where element `old`, which `reader` is still to read, would lie; one that has no
+    number, as a divisor is 0 there, is empty."""
 
     writer: str
     writing: dict[str, int]
@@ -50,7 +51,8 @@ class LifetimeClash:
     def witness(self, new: str, old: str) -> Witness:
         """The two iterations, with the elements that they touch: `new` is the buffer of the one, `old` of the other."""
         ends = self.writer, self.writing, self.reader, self.reading, self.sizes
-        return Witness("RAW", new, self.new, *ends, None if (new, self.new) == (old, self.old) else (old, self.old))
+        told = bool(self.old) and (new, self.new) != (old, self.old)
+        return Witness("RAW", new, self.new, *ends, (old, self.old) if told else None)
 
 
 def lifetime_clash(func: Func, buffer: str, dim: int, factor: int) -> LifetimeClash | None:
@@ -168,7 +170,9 @@ class _Case:
         one, other = ({v: point[f"{p}.{v}"] for v in s.dims} for p, (s, _) in (("s", self.writer), ("t", self.reader)))
         if None in self.reader[1].at:
             return False
-        element = [evaluate(ix, {**sizes, **other}) for ix in self.reader[1].at if ix is not None]
+        element = evaluated(self.reader[1].at, {**sizes, **other})
+        if element is None:
+            return False
         start, end = time_of(self.writer, one), time_of(self.reader, other)
         made = time_of(maker, {v: point[f"u.{v}"] for v in maker[0].dims})
         for x in self.renewals if precedes(made, end) else ():
@@ -331,6 +335,6 @@ def _describe_clash(func: Func, writer: Done, reader: Done, point: dict[str, int
 
     def seen(x: Done, prefix: str) -> tuple[str, dict[str, int], tuple[int, ...]]:
         at = {v: point[f"{prefix}.{v}"] for v in x[0].dims}
-        return x[0].name, at, tuple(evaluate(ix, {**sizes, **at}) for ix in x[1].at if ix is not None)
+        return x[0].name, at, evaluated(x[1].at, {**sizes, **at}) or ()
 
     return LifetimeClash(*seen(writer, "s"), *seen(reader, "t"), sizes)

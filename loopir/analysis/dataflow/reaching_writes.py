@@ -20,8 +20,8 @@ from loopir.analysis.presburger.solver import ALGEBRA, isl, nothing, question
 from loopir.analysis.regions.bounds import instance_of
 from loopir.errors import Undecided, Witness
 from loopir.ir.grammar import Func
+from loopir.ir.layout.layouts import evaluated
 from loopir.ir.traverse.walk import nests_declaring, nests_touching
-from loopir.ir.verify.verify import evaluate
 
 Done = tuple[Statement, Access]
 
@@ -132,8 +132,8 @@ def _cases(
         if point is not None:
             sizes = {n: point[f"{SIZE}{n}"] for n in func.sizes}
             at = {p: {v: point[f"{p}.{v}"] for v in names} for p, names in loops.items()}
-            seen = [evaluate(ix, {**sizes, **at["t"]}) for ix in write[1].at if ix is not None]
-            element = tuple(seen) if None not in (*read.at, *write[1].at) else None
+            seen = None not in (*read.at, *write[1].at)
+            element = evaluated(write[1].at, {**sizes, **at["t"]}) if seen else None
             w = Witness("WAR", read.buffer, element, made[0].name, at["s"], write[0].name, at["t"], sizes)
             yield InterveningWrite(
                 Clash(w, made[0].label, write[0].label, _inexact_reason(system, read, write)), load[0].name, at["u"]

@@ -28,9 +28,9 @@ from loopir.analysis.presburger.infeasible import Linear
 from loopir.errors import Witness
 from loopir.interp.interpret import cond_holds
 from loopir.ir.grammar import Cmp, Cond, Func, Index
+from loopir.ir.layout.layouts import evaluate, evaluated
 from loopir.ir.traverse.memo import cached
 from loopir.ir.traverse.walk import loop_of, nests_declaring
-from loopir.ir.verify.verify import evaluate
 
 SMALL_SIZES = 4
 """Sizes below this are tried one by one where an index is not affine."""
@@ -376,7 +376,13 @@ class Pair:
         return None
 
     def happens(self, point: Mapping[str, int]) -> bool:
-        """Whether both instances run and touch the same element, by evaluation."""
+        """Whether both instances run and touch the same element, by evaluation; none runs where a divisor is 0."""
+        try:
+            return self._happens(point)
+        except ZeroDivisionError:
+            return False
+
+    def _happens(self, point: Mapping[str, int]) -> bool:
         elements: list[list[int]] = []
         for s, access, env in ((self.s, self.a, self.env(point, "s")), (self.t, self.b, self.env(point, "t"))):
             extents = [evaluate(x, env) for x in s.extents if x is not None]
@@ -398,8 +404,8 @@ class Pair:
         first = {v: point[f"s.{v}"] for v in s.dims}
         second = {v: point[f"t.{v}"] for v in t.dims}
         kind = ("RAW" if a.write else "WAR") if a.write != b.write else "WAW"
-        seen = [evaluate(x, self.env(point, "s")) for x in a.at if x is not None]
-        element = tuple(seen) if unsure is None or None not in (*a.at, *b.at) else None
+        seen = unsure is None or None not in (*a.at, *b.at)
+        element = evaluated(a.at, self.env(point, "s")) if seen else None
         witness = Witness(kind, a.buffer, element, s.name, first, t.name, second, sizes)
         return Clash(witness, s.label, t.label, unsure, s.key == t.key and a.fold and b.fold)
 

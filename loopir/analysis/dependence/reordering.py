@@ -379,7 +379,10 @@ class _MovedPair(Pair):
 
     def happens(self, point: Mapping[str, int]) -> bool:
         """Whether both instances touch the same element, and run in the new nest, the later one first."""
-        return Pair.happens(self, point) and self._turned(point)
+        try:
+            return Pair.happens(self, point) and self._turned(point)
+        except ZeroDivisionError:
+            return False
 
     def _turned(self, point: Mapping[str, int]) -> bool:
         ran: list[list[int]] = []

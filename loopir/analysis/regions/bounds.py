@@ -49,9 +49,9 @@ from loopir.ir.grammar import (
     Var,
     conjuncts,
 )
+from loopir.ir.layout.layouts import evaluate, evaluated
 from loopir.ir.magnitude import compared, limit, range_checked
 from loopir.ir.traverse.walk import accessed_buffers, bodies, children, nodes
-from loopir.ir.verify.verify import evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _describe_access(func: Func, s: Statement, access: Access, b: Buffer, point:
     sizes = {n: point[f"{SIZE}{n}"] for n in func.sizes}
     iteration = {v: point[f"s.{v}"] for v in s.dims}
     env = {**sizes, **iteration}
-    element = tuple(evaluate(x, env) for x in access.at if x is not None)
+    element = evaluated(access.at, env) or ()
     shape = tuple(evaluate(d, sizes) for d in b.shape)
     return OutOfBoundsAccess(s.name, iteration, b.name, element, shape, sizes)
 

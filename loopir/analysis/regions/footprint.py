@@ -216,6 +216,8 @@ def _spanned(found: Sequence[RegionAccess], d: int, outer: Context, inside: Cont
         extent = bound  # where the guards fail, the ends may lie further apart
     if bound is None:
         return whole
+    if (most := const_of(bound)) is not None and most < 0:
+        return (to_index(low), Int(0), Int(0))  # of loops that do not run
     if not low and const_of(bound) is None and proved(poly_add(bound, poly(size, outer), -1), outer):
         changes = poly_variables(extent) & {v.name for v, _ in outer.tops}
         return (Int(0), to_index(extent), size) if changes else whole

@@ -7,7 +7,7 @@ from maps, and proves them injective for all sizes.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import permutations
 from math import prod
@@ -224,6 +224,17 @@ def evaluate(ix: Node, env: Mapping[str, Any]) -> Any:
     if of is None:
         raise VerifyError(f"{kind.__name__} has no value outside a run")
     return of(evaluate(node.a, env), evaluate(node.b, env))
+
+
+def evaluated(at: Iterable[Node | None], env: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The integers that those of `at` read that are seen; None where a divisor is 0.
+
+    Analysis takes quotients by what is no number for any numbers, and may find an iteration that there is not.
+    """
+    try:
+        return tuple(evaluate(x, env) for x in at if x is not None)
+    except ZeroDivisionError:
+        return None
 
 
 def _extreme(of_ints: Callable[..., Any], of_arrays: Callable[..., Any], a: Any, b: Any) -> Any:

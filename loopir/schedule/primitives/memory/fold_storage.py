@@ -66,7 +66,7 @@ def fold_storage(func: Func, buffer: str, dim: int, factor: int) -> Func:
         return func
     new = _fold_alloc(func, alloc, dim, factor)
     if clash is not None and not same_values(func, new):
-        one, other = (f"{b.name}[{', '.join(map(str, x))}]" for x in (clash.new, clash.old))
+        one, other = (f"{b.name}[{', '.join(map(str, x))}]" if x else "an element" for x in (clash.new, clash.old))
         reason = f"{one} would lie where {other} lies, which is still to be read when it is written"
         witness = clash.witness(b.name, b.name)
         raise ScheduleError(clash.reason(reason), witness=witness, suggestion=f"more than {factor} rows")
