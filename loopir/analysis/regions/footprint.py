@@ -137,7 +137,7 @@ def footprint(
     under = guarded and any(t.known.facts is not outer.facts for t in found)
     inside = _guard_facts(found, outer) if under else outer
     told = {known: guard_facts(known, outer) for known in {t.known: None for t in found}}
-    dims = [_hull(found, d, outer, inside, size, told) for d, size in enumerate(shape)]
+    dims = [_empty_below_zero(_hull(found, d, outer, inside, size, told)) for d, size in enumerate(shape)]
     return Footprint(*(tuple(x[part] for x in dims) for part in range(3)))
 
 
@@ -185,6 +185,12 @@ def _divides(ix: Index, known: Context) -> bool:
     return all(nonnegative(poly_add(poly(x, known), constant_poly(-1)), known) for x in by)
 
 
+def _empty_below_zero(dim: Dim) -> Dim:
+    """`dim`, empty where its size comes out below 0: its loops do not run."""
+    base, _, size = dim
+    return (base, Int(0), Int(0)) if isinstance(size, Int) and size.value < 0 else dim
+
+
 def _hull(found: Sequence[RegionAccess], d: int, outer: Context, inside: Context, size: Index, told: GuardFacts) -> Dim:
     """Base, extent and bound of the extent for one dimension; `inside` is known where something is touched at all.
 
@@ -216,8 +222,6 @@ def _spanned(found: Sequence[RegionAccess], d: int, outer: Context, inside: Cont
         extent = bound  # where the guards fail, the ends may lie further apart
     if bound is None:
         return whole
-    if (most := const_of(bound)) is not None and most < 0:
-        return (to_index(low), Int(0), Int(0))  # of loops that do not run
     if not low and const_of(bound) is None and proved(poly_add(bound, poly(size, outer), -1), outer):
         changes = poly_variables(extent) & {v.name for v, _ in outer.tops}
         return (Int(0), to_index(extent), size) if changes else whole
