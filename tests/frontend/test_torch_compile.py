@@ -195,6 +195,28 @@ def test_attention_of_sizes_that_change_lies_as_torchs_does() -> None:
     assert not lp.torch_report().failures
 
 
+def test_strides_may_differ_from_what_an_operator_says() -> None:
+    """As those of attention's gradients on a GPU."""
+
+    @torch.library.custom_op("loopir_tests::turned", mutates_args=())
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1.0).t().contiguous().t()
+
+    @turned.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    def fn(x: torch.Tensor) -> Any:
+        y = turned(x * 2.0)
+        return y.view(-1), (y * 3.0).view(2, -1)
+
+    x = torch.randn(4, 6)
+    y = 2.0 * x + 1.0
+    flat, tripled = compiled(fn)(x)
+    assert torch.equal(flat, y.reshape(-1))
+    assert torch.equal(tripled, (3.0 * y).reshape(2, -1))
+
+
 def test_buffers_are_updated() -> None:
     norm = torch.nn.BatchNorm1d(3)
     other = copy.deepcopy(norm)

@@ -257,6 +257,14 @@ def _size_getters(graph: fx.Graph, kernel: Kernel) -> list[Callable[[Sequence[An
     return [getters[name] for name in kernel.signature.sizes]
 
 
+_RESHAPED: dict[Any, Any] = {
+    torch.ops.aten.view.default: torch.ops.aten.reshape.default,
+    torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default,
+}
+"""Views as calls that copy where strides leave no other way: a call of torch's own, as attention's on a GPU, may give a
+result with other strides than its description says."""
+
+
 def _view_calls(graph: fx.Graph, stored: Sequence[Stored]) -> Callable[[Sequence[Any], Sequence[Any]], Any] | None:
     """What makes the results of the piece from its arguments and what is stored; None where these are the results."""
     results, kept = results_of(graph), [s.node for s in stored]
@@ -283,7 +291,7 @@ def _view_calls(graph: fx.Graph, stored: Sequence[Stored]) -> Callable[[Sequence
         env: dict[fx.Node, Any] = {**dict(zip(inputs, args)), **dict(zip(kept, made))}
         for c in calls:
             given, named = map_arg((c.args, c.kwargs), env.__getitem__)
-            env[c] = c.target(*given, **named)  # type: ignore[operator]
+            env[c] = _RESHAPED.get(c.target, c.target)(*given, **named)  # type: ignore[operator, arg-type]
         found = [env[n] if isinstance(n, fx.Node) else n for n in results]
         return found[0] if single else tuple(found)
 
