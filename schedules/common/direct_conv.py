@@ -45,8 +45,8 @@ def direct_cpu(
     height = TILE_HEIGHT(max(1, (registers - 3) // max(1, width // lanes)), at=stage)
     height = min(height, extent(s, row) or height)
     ahead = [x for x in mine if x not in (at[row], at[p.column])]
-    s, (io, i) = s.split(at[row], height).with_loops
-    s, (jo, j) = s.split(at[p.column], width).with_loops
+    s, (io, i) = split_whole(s, at[row], height).with_loops
+    s, (jo, j) = split_whole(s, at[p.column], width).with_loops
     home = io
     if ahead:
         s, (home, last) = s.split(ahead[-1], rows).with_loops
@@ -66,6 +66,15 @@ def direct_cpu(
         s = if_legal(s, "partition", loop)
     outer = s.loops(out)[0]
     return if_legal(s, "parallel", outer)
+
+
+def split_whole(s: lp.Schedule, loop: str, factor: int) -> lp.Schedule:
+    """`loop` by tiles of `factor`, of which the last begins early enough to be whole where it is not and may be
+    computed twice in part: no lane of its sums is masked then."""
+    length = extent(s, loop)
+    if length is None or length % factor == 0 or s.why("split", loop, factor, tail="shift_inwards") is not None:
+        return s.split(loop, factor)
+    return s.split(loop, factor, tail="shift_inwards")
 
 
 @lp.composite

@@ -47,9 +47,9 @@ def test_on_a_gpu_it_means_the_same(size: tuple[int, ...], after: str) -> None:
 
 def test_the_code_of_a_cpu_is_right() -> None:
     s = convolution(3, 9, 10, 3, 1, "relu")
-    given_ = arrays(s)
+    inputs = arrays(s)
     t = direct_cpu(s, "conv", lanes=4, registers=9)
-    np.testing.assert_array_equal(t.build("llvm")(*given_.values()), s.build("interpret")(*given_.values()))
+    np.testing.assert_array_equal(t.build("llvm")(*inputs.values()), s.build("interpret")(*inputs.values()))
     kinds = {t.loop(x).kind for x in t.loops()}
     assert kinds >= {"vectorize", "unroll", "parallel"}
 
@@ -72,3 +72,15 @@ def test_a_matrix_has_no_windows() -> None:
     a, b = (lp.placeholder((8, 8), "float32", name=n) for n in "ab")
     with pytest.raises(lp.ScheduleError, match="has 2 loops besides those it folds, and windows have three or more"):
         direct_gpu(lp.Schedule(a @ b), "matmul")
+
+
+def test_tiles_of_what_a_sum_is_begin_early_enough_to_be_whole() -> None:
+    a, b = lp.placeholder((3, 4, 7), "float32", name="a"), lp.placeholder((4, 3, 13), "float32", name="b")
+    s = lp.Schedule(lp.einsum("klm,lkn->mn", a, b))
+    (stage,) = (x for x in s.stages if s.reduced(x))
+    t = direct_cpu(s, stage, lanes=4, registers=9)
+    assert "min(" in lp.text(t.func)
+    assert " if " not in lp.text(t.func)
+    inputs = arrays(s)
+    same_in_the_ring(s, t, inputs, {})
+    np.testing.assert_array_equal(t.build("llvm")(*inputs.values()), np.einsum("klm,lkn->mn", *inputs.values()))
