@@ -6,14 +6,18 @@ partial results, sums of columns stay in registers, and threads share an inner l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import loopir as lp
 
-from ..common.nest_queries import extent, if_legal, in_lanes, is_serial
+from ..common.nest_queries import extent, if_legal, in_lanes, is_serial, reads_of
 from .split_reduction import EXCHANGED, folded, lanes_of, runs_along
 from .threads import parallel_if_legal, worth_sharing
 
 COLUMN_VECTORS = 4
 """Vectors of columns whose sums are in registers."""
+FEW_BLOCKS = 4
+"""How often a column is read, at least, for a copy of it to be worth the time it takes."""
 
 
 @lp.composite
@@ -22,7 +26,7 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
 
     A stage whose loops are scheduled already, or that does not run along memory, is left as it is.
     """
-    loops, over = s.loops(stage), s.reduced(stage)
+    loops, over, before = s.loops(stage), s.reduced(stage), s.stages
     if not loops or any(s.loop(x).kind != "serial" for x in loops):
         return s
     width = lanes or lanes_of(s, stage)
@@ -36,7 +40,30 @@ def inner_vectors(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp
         made = column_sums(s, stage, column, width)
     else:
         made = s if _reads_behind(s, stage, column, width) else _vector_loop(s, column, width)
-    return _inner_on_threads(made, stage)
+    return _columns_once(_inner_on_threads(made, stage), [x for x in made.stages if x == stage or x not in before])
+
+
+def _columns_once(s: lp.Schedule, stages: Sequence[str]) -> lp.Schedule:
+    """`s` with a copy of each column of an array that `stages` fold along and several vectors of sums need: each of its
+    elements lies in a line of its own, which is then brought near once."""
+    for stage in (x for x in stages if x in s.stages and s.reduced(x)):
+        loops, folds = s.loops(stage), s.reduced(stage)
+        at = loops.index(folds[0])
+        if len(folds) == 1 and at >= 2 and loops[at:-1] == folds and s.loop(loops[-1]).kind == "vectorize":
+            for buffer in _read_far(s, stage, loops[at - 1], folds[0], loops[-1]):
+                s = if_legal(s, "cache_read", stage, buffer, "global", loops[at - 2])
+    return s
+
+
+def _read_far(s: lp.Schedule, stage: str, block: str, along: str, lane: str) -> list[str]:
+    """The buffers of which `stage` reads one column along `along`, a line for each element, in all vectors alike."""
+    blocks, reads = extent(s, block), reads_of(s, stage)
+    if blocks is not None and blocks < FEW_BLOCKS:
+        return []
+    alike = [t for t in reads if t.invariant(lane) and t.invariant(block)]
+    steps = {t.buffer: t.dtype.bytes * abs(getattr(t.strides.get(along), "value", 0)) for t in alike}
+    line = lp.local_cpu().line
+    return [x for x, step in steps.items() if step >= line and sum(t.buffer == x for t in reads) == 1]
 
 
 def carried_in_rows(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:

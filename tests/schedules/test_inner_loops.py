@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 import loopir as lp
 from loopir.ir.parser.parse import parse
 from loopir.testing import assert_equivalent
+from schedules.common.normalize_nests import normalized
 from schedules.llvm.auto_cpu import cpu
 from schedules.llvm.inner_loops import inner_vectors
 
@@ -190,3 +191,19 @@ def f(A: "inout float64[40, 40]"):
     ahead = lp.Schedule(parse('def f(A: "inout float64[40, 41]"):\n    for c in range(2):\n'
                               "        for j in range(40):\n            A[c, j] = A[c, j + 1] * 2.0\n"))  # fmt: skip
     assert "vectorize" in str(inner_vectors(ahead, "A", lanes=8))
+
+
+@pytest.mark.parametrize(("columns", "copied"), [(32, True), (16, False)])
+def test_a_column_that_many_vectors_need_is_copied_once(columns: int, copied: bool) -> None:
+    s = lp.Schedule(
+        lp.parse(f"""
+def f(A: "int32[20, 20]", B: "inout int32[20, {columns}]"):
+    for i in range(20):
+        for j in range({columns}):
+            for k in range(19 - i):
+                B[i, j] += A[i + 1 + k, i] * B[i + 1 + k, j]
+""")
+    )
+    t = inner_vectors(normalized(s), "B", lanes=2)
+    assert ("A_global" in lp.text(t.func)) == copied
+    assert_equivalent(s, t)
