@@ -300,3 +300,21 @@ def f(A: "float32[256]", B: "out float32[32]"):
 """
     (w,) = counted(lp.Schedule(lp.parse(source)))
     assert w.moved["A"].read == pytest.approx(2 * 32 * 4)
+
+
+@pytest.mark.parametrize(("rows", "reads"), [(1, 3), (4, 6)])
+def test_rows_of_neighbouring_windows_are_loaded_once(rows: int, reads: int) -> None:
+    """In vectors, too, each of which is copied to registers by a statement of its own; 64 rows in all."""
+    source = """
+def f(A: "float32[66, 256]", B: "out float32[64, 256]"):
+    for b in bind("blockIdx.x", {blocks}):
+        for t in bind("threadIdx.x", 64):
+            for i in unroll({rows}):
+                for v in vectorize(4):
+                    B[b * {rows} + i, t * 4 + v] = (A[b * {rows} + i, t * 4 + v] + A[b * {rows} + i + 1, t * 4 + v]
+                            + A[b * {rows} + i + 2, t * 4 + v])
+"""
+    (w,) = counted(lp.Schedule(lp.parse(source.format(rows=rows, blocks=64 // rows))))
+    row = 256 * 4
+    assert w.moved["A"].read == 64 // rows * reads * row
+    assert w.moved["A"].read_taken == 64 // rows * reads * row

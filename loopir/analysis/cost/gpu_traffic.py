@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -56,7 +57,16 @@ from loopir.ir.grammar import (
 )  # fmt: skip
 from loopir.ir.layout.layouts import evaluate
 from loopir.ir.layout.shared_memory import shared_layout
-from loopir.ir.traverse.walk import children, free_vars, loaded_buffers, nodes, replace, statements, stored_buffers
+from loopir.ir.traverse.walk import (
+    children,
+    free_vars,
+    loaded_buffers,
+    nodes,
+    replace,
+    statements,
+    stored_buffers,
+    substitute,
+)
 
 L1_LINE = 128
 """Bytes of a line of the first cache."""
@@ -229,8 +239,22 @@ class _Counter:
         """The label of the store or fold that was met last."""
 
     def body(self, body: Body, met: _WarpSample) -> None:
-        for s in body:
-            self.stmt(s, met)
+        for loads, run in groupby(body, lambda s: _loaded_vector(s) is not None and _contiguous(s, met)):
+            together: dict[object, list[Any]] = {}
+            for n, s in enumerate(run):
+                together.setdefault((_loaded_vector(s), s.extent) if loads and isinstance(s, Loop) else n, []).append(s)
+            for found in together.values():
+                if len(found) > 1:
+                    self.vectors(found, met)
+                else:
+                    self.stmt(found[0], met)
+
+    def vectors(self, loops: Sequence[Loop], met: _WarpSample) -> None:
+        """Vectors of one buffer that are loaded side by side, as neighbours in a window: what the lines of a cache hold
+        of them together counts once."""
+        loads = [(_vector_load(x), x.var) for x in loops]
+        elements = dict.fromkeys(substitute(load.at[0], {var: Int(0)}) for load, var in loads)
+        self.access(loads[0][0].buffer, [(x,) for x in elements], self.inside(loops[0], met), write=False)
 
     def stmt(self, s: Stmt, met: _WarpSample) -> None:
         if isinstance(s, Store | Reduce):
@@ -405,14 +429,19 @@ class _Counter:
         What is read before it goes on is what a thread `waits` for."""
         if b.scope not in ("global", "shared"):
             return
+        alike, times = 1.0, met.times
         if not write:
-            met = replace(met, times=met.times / _alike_in_code(b, elements, met))
+            alike = _alike_in_code(b, elements, met)
+            if b.scope == "global":
+                alike = max(alike, _repeated_load(b, elements, met))
+            met = replace(met, times=times / alike)
         moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
         width = met.run * b.dtype.bytes
         asked = met.lanes * b.dtype.bytes * len(elements)
         if b.scope == "global":
             taken = _sectors([_unrolled(at, met) * b.dtype.bytes for at in elements], met.active, width)
-            taken = taken / prod(n for _, n in met.unrolled)
+            known = prod(n for _, n in met.unrolled)  # sectors of what these loops ask for are counted together
+            taken, times = taken / known, times / max(1.0, alike / known)
             places = (_offset(at, met.env) * b.dtype.bytes for at in elements)
             lines = sum(float((met.times * _first_cache_cycles(x, met.active, width)).sum()) for x in places)
             self.work.lines += lines
@@ -422,7 +451,8 @@ class _Counter:
                 self.work.torn += float((met.times * torn).sum())
         else:
             taken = sum(_passes(_offset(at, met.env) * b.dtype.bytes, met.active, width) for at in elements)
-        total = float((met.times * taken).sum())
+            times = met.times
+        total = float((times * taken).sum())
         if write:
             moved.written, moved.written_taken = moved.written + asked, moved.written_taken + total
         else:
@@ -473,6 +503,45 @@ def _alike_in_code(b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSampl
     read = set[str]().union(*(free_vars(x) for at in elements for x in at))
     alike = (n for x, n in met.around if x.kind == "unroll" and x.var not in read and b.name not in stored_buffers(x))
     return max(1.0, prod(alike))
+
+
+def _repeated_load(b: Buffer, elements: Sequence[tuple[Index, ...]], met: _WarpSample) -> float:
+    """How often unrolled loops, in which nothing stores there, ask for the same elements of global memory, as windows
+    of neighbouring rows do, which compilers load once."""
+    steps, loops = 1, list[tuple[str, int]]()
+    for loop, length in reversed(met.around):
+        if loop.kind == "vectorize" and met.run > 1:
+            continue  # a vector is one load
+        if loop.kind != "unroll" or b.name in stored_buffers(loop) or not 1 <= steps * length <= _UNROLLED_AT_ONCE:
+            break
+        steps *= int(length)
+        loops.append((loop.var, int(length)))
+    if steps == 1 or any(loaded_buffers(x) for at in elements for x in at):
+        return 1.0
+    grid = np.indices([n for _, n in loops]).reshape(len(loops), steps)
+    env = {v: x[0, 0] for v, x in met.env.items()} | {v: row for (v, _), row in zip(loops, grid, strict=True)}
+    places = np.stack([np.broadcast_to(evaluate(at[0], env) if at else 0, (steps,)) for at in elements])
+    return places.size / np.unique(places).size
+
+
+def _loaded_vector(s: Stmt) -> Buffer | None:
+    """The global buffer of which a statement copies a vector to registers; None if it does something else."""
+    if not isinstance(s, Loop) or s.kind != "vectorize" or len(s.body) != 1:
+        return None
+    store = s.body[0]
+    if not isinstance(store, Store) or store.buffer.scope != "local" or not isinstance(store.value, Load):
+        return None
+    load = store.value
+    plain = len(load.at) == 1 and not loaded_buffers(load.at[0]) and load.buffer.scope == "global"
+    return load.buffer if plain else None
+
+
+def _vector_load(s: Loop) -> Load:
+    """What such a statement loads."""
+    (store,) = s.body
+    assert isinstance(store, Store)
+    assert isinstance(store.value, Load)
+    return store.value
 
 
 def _alike_unrolled(n: Value | Cond | Index, met: _WarpSample) -> float:
@@ -633,8 +702,9 @@ def _eval_cond(cond: Cond, env: Mapping[str, Ints]) -> Bools:
             return _YES
 
 
-def _contiguous(loop: Loop, met: _WarpSample) -> bool:
+def _contiguous(loop: Stmt, met: _WarpSample) -> bool:
     """Whether every access to memory in `loop` goes from neighbour to neighbour, or stays, with it."""
+    assert isinstance(loop, Loop)
     ends = [met.at(loop.var, np.asarray(n)) for n in (0, 1)]
     found = [n for s in statements(loop.body) for n in nodes(s) if isinstance(n, Load | Store) and n.at]
     return all(
