@@ -76,6 +76,49 @@ def recurrence(rng: random.Random) -> Program:
 
 
 @family
+def states(rng: random.Random) -> Program:
+    """Steps of a state of several columns: linear attention along time, and triangular systems of several right
+    sides."""
+    b, n, d = size(rng, 8, 128), size(rng, 128, 2048), rng.choice([32, 64, 128])
+    if rng.random() < 0.5:
+        shape = f'"float32[{b}, {n}, {d}]"'
+
+        def attended(q: Any, k: Any, v: Any, s: Any) -> Any:
+            text = (
+                f'def attended(x0: {shape}, x1: {shape}, x2: {shape}, x3: "inout float32[{b}, {d}, {d}]", '
+                f'y: "out float32[{b}, {n}, {d}]"):\n'
+                f"    for i in range({b}):\n        for t in range({n}):\n"
+                f"            for a in range({d}):\n                for c in range({d}):\n"
+                "                    x3[i, a, c] = x3[i, a, c] + x1[i, t, a] * x2[i, t, c]\n"
+                f"            for c in range({d}):\n                y[i, t, c] = 0.0\n"
+                f"                for a in range({d}):\n"
+                "                    y[i, t, c] += x0[i, t, a] * x3[i, a, c]\n"
+            )
+            return lp.parse(text)
+
+        def at_once(torch: Any, q: Any, k: Any, v: Any, s: Any) -> Any:
+            return torch.tril(q @ k.mT) @ v + q @ s
+
+        given = (*(Input((b, n, d)) for _ in range(3)), Input((b, d, d)))
+        return Program("states", f"linear attention {b}x{n}x{d}", given, attended, at_once)
+
+    def solved(lower: Any, right: Any) -> Any:
+        text = (
+            f'def solved(x0: "float32[{b}, {d}, {d}]", x1: "float32[{b}, {d}, {d}]", '
+            f'y: "out float32[{b}, {d}, {d}]"):\n'
+            f"    for i in range({b}):\n        for j in range({d}):\n            for c in range({d}):\n"
+            "                y[i, j, c] = x1[i, j, c]\n                for k in range(j):\n"
+            "                    y[i, j, c] += -(0.05 * x0[i, j, k] * y[i, k, c])\n"
+        )
+        return lp.parse(text)
+
+    def theirs(torch: Any, lower: Any, right: Any) -> Any:
+        return torch.linalg.solve_triangular(0.05 * lower, right, upper=False, unitriangular=True)
+
+    return Program("states", f"triangular systems {b}x{d}x{d}", (Input((b, d, d)), Input((b, d, d))), solved, theirs)
+
+
+@family
 def scattered(rng: random.Random) -> Program:
     """Histograms of bytes, and gradients of embeddings: sums into elements that memory chooses."""
     if rng.random() < 0.5:

@@ -14,7 +14,16 @@ from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import argument_names, counting_same, extent, fused, if_legal, is_serial, written_by
+from ..common.nest_queries import (
+    argument_names,
+    counting_same,
+    extent,
+    fused,
+    if_legal,
+    is_serial,
+    reads_own,
+    written_by,
+)
 from ..common.row_intermediates import own_buffers, statements_beside
 from .cheapest import cheapest
 
@@ -27,9 +36,10 @@ COLUMN_BYTES = 512
 
 
 def has_state(s: lp.Schedule, stage: str) -> bool:
-    """Whether `stage` is the first of several statements of a step that waits for the one before."""
+    """Whether `stage` is the first of several statements of a step that waits for the one before, or the only one and
+    folds what steps before have stored."""
     nest = statements_beside(s, stage)
-    if not s.loops(stage) or len(nest) < 2 or nest[0] != stage:
+    if not s.loops(stage) or nest[0] != stage or (len(nest) == 1 and not (s.reduced(stage) and reads_own(s, stage))):
         return False
     if not all(is_serial(s, x) for y in nest for x in s.loops(y)):
         return False

