@@ -40,24 +40,43 @@ def _channel_dims(s: lp.Schedule) -> dict[str, int]:
     """For each array that is to have its channels last, and does not have them there, which dimension counts them:
     images that convolutions fold, and what is made of these, or they of, in the same channels. None if no product is
     among those that make these: what is made of arguments for one convolution alone is its recipe's concern."""
-    given = argument_names(s)
+    given, known = argument_names(s), dict[str, tuple[dict[str, int], set[str]]]()
+    found, sums = dict[str, int](), set[str]()
+    for nest in lp.nests(s.func):
+        if any(s.reduced(x) for x in nest.stages):
+            part = lp.extract(s.func, nest.stages)
+            text = lp.text(part.func)
+            images, results = known[text] = known.get(text) or _folded_channels(lp.Schedule(part.func))
+            found |= {part.original[x]: n for x, n in images.items() if part.original[x] not in given}
+            sums |= {part.original[x] for x in results}
+    if not found:
+        return {}
     touches = {x: [t for t in s.accesses(x) if t.buffer not in given and len(t.subscripts) >= LEAST_DIMS]
                for x in s.stages}  # fmt: skip
-    products = {x: p for x in s.stages if s.reduced(x) and several(s, x) and (p := product(s, x)) is not None}
-    found = dict[str, int]()
-    for stage, p in products.items():
-        channel = channel_of(s, stage, p)
-        for t in touches[stage]:
-            counted = [n for n, d in enumerate(t.subscripts) if channel in d.variables]
-            found |= {t.buffer: counted[0]} if counted else {}
     pending = [*found]
     while pending:
         more = _in_same_channels(s, touches, pending.pop(), found)
         found |= more
         pending += more
-    if not any(result_of(s, x) in found for x in products):
+    if sums.isdisjoint(found):
         return {}
     return {x: n for x, n in found.items() if n != len(s.buffer(x).shape) - 1}
+
+
+def _folded_channels(s: lp.Schedule) -> tuple[dict[str, int], set[str]]:
+    """The operands of convolutions in `s`, each with the dimension that counts the channels they fold, and what
+    products over several loops write."""
+    found, sums = dict[str, int](), set[str]()
+    for stage in s.stages:
+        p = product(s, stage) if s.reduced(stage) and several(s, stage) else None
+        if p is None:
+            continue
+        channel = channel_of(s, stage, p)
+        sums.add(result_of(s, stage))
+        for t in s.accesses(stage):
+            counted = [n for n, d in enumerate(t.subscripts) if channel in d.variables]
+            found |= {t.buffer: counted[0]} if counted and len(t.subscripts) >= LEAST_DIMS else {}
+    return found, sums
 
 
 def _in_same_channels(s: lp.Schedule, touches: Touches, name: str, known: Mapping[str, int]) -> dict[str, int]:
