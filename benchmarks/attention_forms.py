@@ -111,19 +111,25 @@ class Gradients(Form):
         b, h, n, m, scale = self.batch, self.heads, self.rows, self.keys, self.depth**-0.5
         assert isinstance(n, int)
         assert isinstance(m, int)
-        q, k, v, d, o = (
-            lp.placeholder((b, h, x, self.depth), self.dtype, name=name)
-            for name, x in zip("QKVDO", (n, m, m, n, n), strict=True)
-        )
+        q, d, o = (lp.placeholder((b, h, n, self.depth), self.dtype, name=x) for x in "QDO")
+        k, v = (lp.placeholder((b, h // self.group, m, self.depth), self.dtype, name=x) for x in "KV")
+        if self.group > 1:
+            k, v = (lp.repeat(x, self.group, axis=1) for x in (k, v))
         of_row = lp.placeholder((b, h, n, 1), F32, name="L")
-        p = lp.exp((q @ k.transpose(0, 1, 3, 2)).astype(F32) * scale - of_row)
-        if self.score is not None:  # a mask
-            raw, score = p, self.score
-            p = lp.compute((b, h, n, m), lambda b, h, i, j: score(raw[b, h, i, j], b, h, i, j), name="P")
+        further = [lp.placeholder(shape, t, name=x) for x, (shape, t) in self.inputs.items()]
+        raw = (q @ k.transpose(0, 1, 3, 2)).astype(F32) * scale
+        if self.score is not None:
+            one, score = raw, self.score
+            raw = lp.compute((b, h, n, m), lambda b, h, i, j: score(one[b, h, i, j], b, h, i, j, *further), name="X")
+        p = lp.exp(raw - of_row)
         mean = lp.sum(o.astype(F32) * d.astype(F32), axis=-1, keepdims=True)
         s = (p * ((d @ v.transpose(0, 1, 3, 2)).astype(F32) - mean) * scale).astype(self.dtype)
         turned = p.astype(self.dtype).transpose(0, 1, 3, 2)
-        return lp.Schedule((s @ k, s.transpose(0, 1, 3, 2) @ q, turned @ d))
+        of_keys = s.transpose(0, 1, 3, 2) @ q, turned @ d
+        if self.group > 1:
+            shared = (b, h // self.group, self.group, m, self.depth)
+            of_keys = tuple(lp.sum(x.reshape(*shared), axis=2) for x in of_keys)
+        return lp.Schedule((s @ k, *of_keys))
 
     def floor(self, machine: lp.Machine) -> float:
         """Seconds: five products, or what is read and written once."""
@@ -132,7 +138,8 @@ class Gradients(Form):
         one, rate = 2 * self.batch * self.heads * self.depth, machine.tensor_rate(self.dtype)
         seen = self.batch * self.heads * self.rows * self.keys * self.visible
         products = max(rate.warp, rate.warpgroup)
-        read, written = one * (3 * self.rows + 2 * self.keys), one * (self.rows + 2 * self.keys)
+        keys = self.keys / self.group
+        read, written = one * (3 * self.rows + 2 * keys), one * (self.rows + 2 * keys)
         powers = POWERS * machine.processors * machine.clock
         return (
             max(machine.memory_seconds(read, written), 10 * seen * self.depth / products, seen / powers)
@@ -142,11 +149,6 @@ class Gradients(Form):
 
 def causal(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
     return lp.where(j <= i, s, -math.inf)
-
-
-def seen_only(p: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-    """Of powers: 0 where a causal mask leaves a score out."""
-    return lp.where(j <= i, p, 0.0)
 
 
 def finite(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -222,7 +224,12 @@ FORMS: dict[str, Form] = {
     "decode 1 x 8k, lengths": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, score=lengths,
                                       inputs={"length": ((8,), "int32")}),
     **{f"gradients, depth {d}": Gradients(2, 16, 2048, 2048, d) for d in (64, 96, 128, 192, 256)},
-    "gradients, causal": Gradients(2, 16, 2048, 2048, 128, score=seen_only, visible=0.5),
+    "gradients, causal": Gradients(2, 16, 2048, 2048, 128, score=causal, visible=0.5),
+    "gradients, window 512": Gradients(2, 16, 4096, 4096, 128, score=window, visible=512 / 4096),
+    "gradients, 4 heads a key head": Gradients(2, 16, 2048, 2048, 128, group=4),
+    "gradients, bias": Gradients(2, 16, 2048, 2048, 128, score=biased,
+                                 inputs={"bias": ((16, 2048, 2048), "bfloat16")}),
+    "gradients, lengths": Gradients(2, 16, 2048, 2048, 128, score=lengths, inputs={"length": ((2,), "int32")}),
     "gradients, 1000 rows and keys": Gradients(8, 16, 1000, 1000, 128),
     "gradients, 1999 x 2001": Gradients(2, 16, 1999, 2001, 128),
     "decode 8 x 8k, paged": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, paged=16, group=4),

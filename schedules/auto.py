@@ -32,6 +32,10 @@ DISTANT_ALONE = 10.0
 """The same where that is one kernel without products, which a plan seldom betters. One of a sort and
 of sums of what it gives was predicted at 3.6 ms, where apart they take 0.11."""
 
+MOST_AT_ONCE = 16
+"""Nests of a program with products, at most, that is tried as one group before it is planned: gradients of attention
+with heads that share keys are 13."""
+
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
 
@@ -91,10 +95,11 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     """The program as one group; where that is several kernels, as planned, if that is predicted to be faster.
 
     A plan is of programs that no step was taken on; sizes that are not known are taken for 1024 there. A program of
-    many nests with products is planned at once, as it is hardly one kernel. What no schedule takes stays as written.
+    more than `MOST_AT_ONCE` nests with products is planned at once, as it is hardly one kernel. What no schedule
+    takes stays as written.
     """
     outputs, nests = sum(a.access != "in" for a in s.func.args), len(lp.nests(s.func))
-    if s.trace or nests <= MOST_WHOLE or not View(s, "cuda").products:
+    if s.trace or nests <= MOST_AT_ONCE or not View(s, "cuda").products:
         made = _runs_on(lambda: gpu(s, arch=machine), machine)
         small = nests < 2 or (nests == 2 and outputs == 1)
         if s.trace or (small and (made is None or _is_plain(s))):

@@ -17,7 +17,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.contraction import Contraction, contraction, copied_operand, operands_read
-from ..common.nest_queries import argument_names, batched, extent, if_legal, readers, reads_of, result_of
+from ..common.nest_queries import argument_names, batched, extent, if_legal, readers, reads_of, result_of, spatial_loops
 from ..common.product_chains import Tail
 from ..plan import flat
 from .cheapest import cheapest
@@ -80,7 +80,8 @@ def _has_products_of_products(s: lp.Schedule) -> bool:
 
 def recomputed_products(s: lp.Schedule, others: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
     """`s` with a kernel for each of its groups, and what `others` make of all else."""
-    s, parts = _with_own_products(_with_left_operands(s))
+    s = s.simplify(drop_unit_loops=True)
+    s, parts = _with_own_products(_with_results_as_computed(_with_left_operands(_by_one_loop(s))))
     whole, chosen = list[tuple[tuple[str, ...], Any]](), set[str]()
     for g in parts:
         after = tuple(r for o in g.outer for r in readers(s, o))
@@ -88,10 +89,52 @@ def recomputed_products(s: lp.Schedule, others: Callable[[lp.Schedule], lp.Sched
         first = lp.Schedule(lp.extract(s.func, stages).func)
         whole.append((stages, flat(group_in_one_loop(first).steps_since(first) or ())))
         chosen.update(stages)
-    if rest := tuple(x for x in s.stages if x not in chosen):
-        first = lp.Schedule(lp.extract(s.func, rest).func)
-        whole.append((rest, flat(others(first).steps_since(first) or ())))
+    later = _made_of(s, chosen)
+    for rest in (tuple(x for x in s.stages if x not in chosen and (x in later) == after) for after in (False, True)):
+        if rest:
+            first = lp.Schedule(lp.extract(s.func, rest).func)
+            whole.append((rest, flat(others(first).steps_since(first) or ())))
     return s.schedule_nests(*whole)
+
+
+def _made_of(s: lp.Schedule, stages: set[str]) -> set[str]:
+    """The stages that read what `stages` give, or what is made of that."""
+    found, pending = set[str](), [*stages]
+    for x in pending:  # which grows on the way
+        new = [y for y in readers(s, x) if y not in found]
+        found.update(new)
+        pending += new
+    return found
+
+
+def _by_one_loop(s: lp.Schedule) -> lp.Schedule:
+    """`s` with sums of products over several loops, as over heads that share keys and over their rows, in parts: each
+    is over the last of these loops, and the parts are summed."""
+    made = {result_of(s, x) for x in s.stages}
+    for x in s.stages:
+        first, reads = s.reduced(x)[:-1], reads_of(s, x)
+        if len(first) == 1 and len(reads) == 2 and any(t.buffer in made for t in reads):
+            s = s.reorder(*first, *(y for y in s.loops(x) if y not in first)).rfactor(x, *first)
+    return s
+
+
+def _with_results_as_computed(s: lp.Schedule) -> lp.Schedule:
+    """`s` with a reader of each product that reads an element once and at its own loops: what is summed further, as
+    over heads that share keys, is copied, rounded as it is read; and a loop that counts two dimensions is split."""
+    for x, c in _contractions(s).items():
+        result, of_sums = result_of(s, x), [r for r in readers(s, x) if s.reduced(r)]
+        for r in of_sums:
+            rows = spatial_loops(s, r)[-2:]
+            asked = (r, result, *(y for y in s.loops(r) if y not in rows), *rows)
+            rounded = s.buffer(c.right.buffer).dtype.name
+            s = s.reindex(*asked, dtype=rounded if s.why("reindex", *asked, dtype=rounded) is None else None)
+        for r in [r for r in readers(s, x) if not s.reduced(r)]:
+            (read,) = (t for t in reads_of(s, r) if t.buffer == result)
+            for at in read.subscripts:
+                loop, _, size = at.partition(" % ")
+                if loop in s.loops(r) and size.isdigit():
+                    s = s.split(loop, int(size))
+    return s
 
 
 def _contractions(s: lp.Schedule) -> dict[str, Contraction]:
@@ -273,7 +316,8 @@ def _in_order(s: lp.Schedule, g: Group) -> lp.Schedule:
         (made,) = (t for t in s.accesses(x) if t.write)
         order = _dimensions_counted_by(read.subscripts, s.loops(reader))
         s = s.reorder(*(made.subscripts[n] for n in order), *s.reduced(x))
-        s = s if [*order] == sorted(order) else s.reorder_dims(made.buffer, *order)
+        if [*order] != sorted(order):
+            s = s.reorder_dims(made.buffer, *(n for n in range(len(made.subscripts)) if n not in order), *order)
     return s
 
 
@@ -295,6 +339,8 @@ def _in_blocks_of_rows(s: lp.Schedule, g: Group, rows: int, tail: Tail) -> tuple
     last = sorted((x for o in g.outer for x in readers(s, o)), key=s.stages.index)
     if len(last) != len(g.outer):
         raise lp.ScheduleError("an outer product is no stage's alone")
+    if s.stages[-len(last) :] != tuple(last):
+        s = s.schedule_nests((tuple(last), ()))
     for x in last:
         s = s.split(s.loops(x)[-2], rows, tail=tail)
     if len(last) > 1:

@@ -26,17 +26,29 @@ def gradients(shape: tuple[int, ...], rows: int, keys: int, depth: int, *, causa
         lp.placeholder((*shape, n, depth), BF16, name=x) for x, n in zip("QKVDO", (rows, keys, keys, rows, rows))
     )
     of_row = lp.placeholder((*shape, rows, 1), F32, name="L")
-    turn = (*range(len(shape)), len(shape) + 1, len(shape))
-    scores = (q @ k.transpose(*turn)).astype(F32) * SCALE
+    scores = (q @ turned(k)).astype(F32) * SCALE
     if causal:
         scores = scores + lp.placeholder((rows, keys), BF16, name="B").astype(F32)
     p = lp.exp(scores - of_row)
     if causal:
         raw = p
         p = lp.compute(raw.shape, lambda *at: lp.where(at[-1] <= at[-2], raw[*at], 0.0), name="P")
+    return lp.Schedule(of_powers(p, q, k, v, d, o))
+
+
+def of_powers(p: Any, q: Any, k: Any, v: Any, d: Any, o: Any) -> tuple[Any, ...]:
+    s = difference(p, v, d, o)
+    return s @ k, turned(s) @ q, turned(p.astype(BF16)) @ d
+
+
+def difference(p: Any, v: Any, d: Any, o: Any) -> Any:
+    """The gradient of the scores."""
     mean = lp.sum(o.astype(F32) * d.astype(F32), axis=-1, keepdims=True)
-    s = (p * ((d @ v.transpose(*turn)).astype(F32) - mean) * SCALE).astype(BF16)
-    return lp.Schedule((s @ k, s.transpose(*turn) @ q, p.astype(BF16).transpose(*turn) @ d))
+    return (p * ((d @ turned(v)).astype(F32) - mean) * SCALE).astype(BF16)
+
+
+def turned(x: Any) -> Any:
+    return x.transpose(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
 
 
 def data(
@@ -85,6 +97,33 @@ def test_three_kernels_have_no_scores_in_memory() -> None:
     assert sum(isinstance(x, Kernel) for x in found) == 3
     stored = [x.buffer.shape for x in found if isinstance(x, Alloc) and x.buffer.scope == "global"]
     assert [[getattr(n, "value", 0) for n in shape] for shape in stored] == [[2, 16, 1024]]
+
+
+@pytest.mark.parametrize("written", ["repeated", "a dimension of heads", "summed with the rows"])
+def test_heads_that_share_keys_are_summed_after_three_kernels(written: str) -> None:
+    b, heads, shared, rows, keys, depth = 2, 4, 2, 136, 72, 64
+    q, d, o = (lp.placeholder((b, heads, rows, depth), BF16, name=x) for x in "QDO")
+    k, v = (lp.placeholder((b, heads // shared, keys, depth), BF16, name=x) for x in "KV")
+    of_row = lp.placeholder((b, heads, rows, 1), F32, name="L")
+    if written == "repeated":
+        k, v = (lp.repeat(x, shared, axis=1) for x in (k, v))
+    else:
+        q, d, o, of_row = (x.reshape(b, heads // shared, shared, *x.shape[2:]) for x in (q, d, o, of_row))
+        k, v = (x[:, :, None] for x in (k, v))
+    p = lp.exp((q @ turned(k)).astype(F32) * SCALE - of_row)
+    if written == "summed with the rows":
+        s = difference(p, v, d, o)
+        of_keys = [lp.einsum("bhgnm,bhgnd->bhmd", x, y) for x, y in ((s, q), (p.astype(BF16), d))]
+        made = lp.Schedule((s @ k, *of_keys))
+    else:
+        of_queries, *of_keys = of_powers(p, q, k, v, d, o)
+        shape = (b, heads // shared, shared, keys, depth)
+        made = lp.Schedule((of_queries, *(lp.sum(x.reshape(*shape), axis=2) for x in of_keys)))
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        found = [*statements(lp.lower(recomputed_products(made, others), "cuda")[0].body)]
+    assert sum(isinstance(x, Kernel) for x in found) == 5
+    stored = [x.buffer.shape for x in found if isinstance(x, Alloc) and x.buffer.scope == "global"]
+    assert not any({getattr(n, "value", 0) for n in shape} >= {rows, keys} for shape in stored)
 
 
 def test_results_too_wide_for_registers_are_kernels_of_their_own() -> None:
