@@ -180,6 +180,39 @@ def test_a_size_that_no_tensor_of_a_piece_has_as_it_is() -> None:
     assert not lp.torch_report().failures
 
 
+def test_numbers_that_are_made_of_sizes() -> None:
+    """What batch norm divides by, and scales the variance with."""
+    norm = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3, 2), torch.nn.BatchNorm2d(3), torch.nn.ReLU())
+    other = copy.deepcopy(norm)
+    fast = compiled(other, dynamic=True)
+    for n in (9, 6):
+        x = torch.randn(2, 2, n, n, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        expected, got = norm(x), fast(y)
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+        expected.square().sum().backward()
+        got.square().sum().backward()
+        torch.testing.assert_close(y.grad, x.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(other[1].running_var, norm[1].running_var)
+    assert not lp.torch_report().failures
+    assert {op for op, _ in lp.torch_report().left} == {"aten.convolution_backward.default"}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's own optimizers
+def test_a_step_of_an_optimizer_is_compiled() -> None:
+    mine, theirs = ([torch.nn.Parameter(torch.arange(n) / n) for n in (4, 6)] for _ in range(2))
+    made = [torch.optim.AdamW(p, lr=0.1, foreach=True) for p in (mine, theirs)]
+    fast = compiled(lambda: made[0].step())
+    for n in range(3):
+        for x in (*mine, *theirs):
+            x.grad = torch.linspace(-1, n + 1, len(x))
+        fast()
+        made[1].step()
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert not lp.torch_report().failures
+    assert not lp.torch_report().left
+
+
 def test_attention_of_sizes_that_change_lies_as_torchs_does() -> None:
     """Its result is permuted in memory, so that heads are joined by a view."""
 
@@ -245,6 +278,9 @@ def test_scatters_and_masks_are_compiled() -> None:
     fns = [
         lambda: x.scatter_add(0, torch.tensor([[4, 0], [4, 2]]), new),
         lambda: x.scatter_reduce(1, torch.tensor([[2], [0], [2]]), new, "amax"),
+        lambda: x.scatter_reduce(0, at[:, None].expand(4, 3), new, "mean"),
+        lambda: x.scatter_reduce(0, at[:, None].expand(4, 3), new, "mean", include_self=False),
+        lambda: x.scatter_reduce(0, at[:, None].expand(4, 3), new, "amin", include_self=False),
         lambda: x.index_add(0, at, new, alpha=2),
         lambda: wide.index_add(1, at[3:], x[:, :1]),
         lambda: x.index_put((at, other), torch.tensor(1.5), accumulate=True),

@@ -17,7 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 import loopir.frontend.torch.operators  # noqa: F401  # pyright: ignore[reportUnusedImport]  (fills the table)
-from loopir.frontend.torch import report
+from loopir.frontend.torch import foreach, report
 from loopir.frontend.torch.partition import partition, tensors_of
 from loopir.frontend.torch.piece import Piece
 from loopir.frontend.torch.piece_sizes import give_sizes
@@ -38,7 +38,7 @@ DECOMPOSED = (
 @lru_cache(maxsize=1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's definitions of operators by others, for those without a row; what draws random numbers stays whole."""
-    table = dict(_core_aten_decompositions_post_autograd())
+    table = {**_core_aten_decompositions_post_autograd(), **foreach.decompositions()}
     for name in DECOMPOSED:
         packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():

@@ -94,8 +94,9 @@ def partition(gm: fx.GraphModule, device: torch.device, report: Report) -> list[
     taken = {n for p in found for n in p.nodes}
     for node in gm.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            view = node not in taken and node not in support.refused
-            report.count(str(node.target), None if node in taken else support.refused.get(node, ""), light=view)
+            plain = next(tensors_of(node), None) is None
+            light = plain or (node not in taken and node not in support.refused)
+            report.count(str(node.target), None if node in taken else support.refused.get(node, ""), light=light)
     before = {name for name, _ in gm.named_children()}
     proposed.fuse_partitions(found)
     return [name for name, _ in gm.named_children() if name not in before]

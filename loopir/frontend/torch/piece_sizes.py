@@ -20,7 +20,7 @@ def give_sizes(graph: fx.Graph, name: str, part: fx.GraphModule) -> None:
     (call,) = graph.find_nodes(op="call_module", target=name)
     inputs = part.graph.find_nodes(op="placeholder")
     known = {n.node.expr for x in inputs for n in plain_sizes(x)}
-    asked = {s for x in part.graph.nodes for t in tensors_of(x) for n in symbolic(t.shape) for s in _symbols(n)}
+    asked = {s for x in part.graph.nodes for n in _numbers_of_sizes(x) for s in n.node.expr.free_symbols}
     for s in sorted(asked - known, key=str):
         given = _source_of(graph, s)
         if given is None:
@@ -43,8 +43,13 @@ def plain_sizes(node: fx.Node) -> Iterator[torch.SymInt]:
     return (n for n in symbolic(sizes) if n.node.expr.is_Symbol)
 
 
-def _symbols(n: torch.SymInt) -> set[Any]:
-    return n.node.expr.free_symbols
+def _numbers_of_sizes(node: fx.Node) -> Iterator[torch.SymInt | torch.SymFloat]:
+    """The numbers made of sizes that `node` is, or that its tensors have as sizes."""
+    fake = node.meta.get("val")
+    if isinstance(fake, torch.SymInt | torch.SymFloat):
+        yield fake
+    for t in tensors_of(node):
+        yield from symbolic(t.shape)
 
 
 def _source_of(graph: fx.Graph, size: Any) -> fx.Node | None:

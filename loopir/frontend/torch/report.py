@@ -15,7 +15,7 @@ class Report:
     compiled: Counter[str] = field(default_factory=Counter[str])
     """Calls that are part of a kernel, by operator."""
     light: Counter[str] = field(default_factory=Counter[str])
-    """Views, and tensors of one number, that torch makes, as they are not worth a kernel."""
+    """Views, sizes, and tensors of one number, that torch makes, as they are not worth a kernel."""
     left: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Calls that fell back to torch, by operator and reason."""
     failures: list[str] = field(default_factory=list[str])

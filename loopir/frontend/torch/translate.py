@@ -95,7 +95,9 @@ class Translation:
     def _number(self, x: Any) -> Any:
         if isinstance(x, torch.SymInt):
             return self.sizes.convert(x)
-        if isinstance(x, torch.SymFloat | torch.SymBool | complex):
+        if isinstance(x, torch.SymFloat):
+            return self.sizes.real(x)
+        if isinstance(x, torch.SymBool | complex):
             raise Unsupported(f"the number {x}")
         return dtype_name(x) if isinstance(x, torch.dtype) else x
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add, mul, truediv
 from typing import Any
 
 import sympy
 import torch
 
 from loopir.frontend.torch.row import Unsupported
+from loopir.ir.dtypes import float64
+from loopir.ir.grammar import Var
+from loopir.tensor.core import as_expr
 from loopir.tensor.functions import maximum, minimum
-from loopir.tensor.index import symbol
+from loopir.tensor.index import IndexExpr, symbol
+from loopir.tensor.tensor import Tensor
 
 DTYPE_NAMES: dict[torch.dtype, str] = {
     getattr(torch, name): name
@@ -44,6 +50,21 @@ class SizeTable:
             return int(x)
         return self._of(sympy.expand(x.node.expr), x.node.shape_env)
 
+    def real(self, x: torch.SymFloat) -> Tensor:
+        """A number that is made of sizes, as the count of elements that a mean divides by, in float64, as torch has it;
+        Unsupported for what is no quotient, sum or product."""
+        return self._real(x.node.expr, x.node.shape_env)
+
+    def _real(self, e: Any, env: Any) -> Tensor:
+        name = type(e).__name__
+        if e.is_Float or (e.is_Rational and not e.is_Integer):
+            return as_expr(Tensor, float(e), float64)
+        if e.is_Add or e.is_Mul or name in ("FloatTrueDiv", "IntTrueDiv"):
+            first, *others = (self._real(a, env) for a in e.args)
+            step = add if e.is_Add else mul if e.is_Mul else truediv
+            return reduce(step, others, first)
+        return as_expr(Tensor, self._of(e.args[0] if name == "ToFloat" else e, env), None).astype(float64)
+
     def _of(self, e: Any, env: Any) -> Any:
         if e.is_Integer:
             return int(e)
@@ -61,7 +82,7 @@ class SizeTable:
                 total = total * parts[0]
             return total
         match type(e).__name__:
-            case "FloorDiv" | "CleanDiv" if isinstance(parts[1], int) and parts[1] > 0:
+            case "FloorDiv" | "CleanDiv" if _is_positive(parts[1]):
                 return parts[0] // parts[1]
             case "Mod" | "PythonMod" if isinstance(parts[1], int) and parts[1] > 0:
                 return parts[0] % parts[1]
@@ -78,3 +99,10 @@ class SizeTable:
             lowest = env.var_to_range[e].lower
             self.symbols[name] = symbol(name, min=max(0, int(lowest)) if lowest.is_Integer else 0)
         return self.symbols[name]
+
+
+def _is_positive(x: Any) -> bool:
+    """Whether a size is known to be 1 or more: a number, or a symbol that torch never has less for."""
+    if isinstance(x, IndexExpr):
+        return x.ix in [Var(name) for name, s in x.symbols.items() if s.min > 0]
+    return x > 0

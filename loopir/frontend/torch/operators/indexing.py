@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce as reduce_
 from operator import mul
 from typing import Any
@@ -14,6 +15,9 @@ from loopir.tensor import functions as f, scattering
 from loopir.tensor.core import as_expr
 from loopir.tensor.creation import arange
 from loopir.tensor.tensor import Tensor
+
+NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+"""What changes no result of each reduction, by torch's names."""
 
 
 def _checked(at: Tensor, size: Any, least: Any, what: str) -> tuple[Tensor, Requirement]:
@@ -76,15 +80,25 @@ def scatter_add(x: Tensor, dim: int, at: Tensor, source: Tensor) -> tuple[Tensor
 def scatter_reduce(
     x: Tensor, dim: int, at: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> tuple[Tensor, Requirement]:  # fmt: skip
-    """The index may be shorter than the source, whose first elements are taken then."""
-    if reduce not in scattering.MONOID_NAMES or not include_self or not x.ndim or at.ndim != x.ndim:
+    """The index may be shorter than the source, whose first elements are taken then. Unless `include_self`, elements
+    that some index is of start with what changes nothing."""
+    plain = reduce in scattering.MONOID_NAMES and include_self
+    if not x.ndim or at.ndim != x.ndim or not (plain or (reduce in NEUTRAL and x.dtype.is_float)):
         raise Unsupported(f"scatter_reduce by {reduce!r}, without itself, or of a number")
     if x.dtype == dtypes.bool_ or source.ndim != at.ndim:
         raise Unsupported(f"scattering of {x.dtype}")
     d = dim % x.ndim
     index, inside = _checked(at, x.shape[d], 0, "scatter")
     taken = source[tuple(slice(0, n) for n in at.shape)]
-    return scattering.scatter_reduce(x, d, index, taken, reduce), inside
+    if plain:
+        return scattering.scatter_reduce(x, d, index, taken, reduce), inside
+    none, one = (f.broadcast_to(as_expr(Tensor, n, dtypes.int32), e.shape) for n, e in ((0, x), (1, at)))
+    count = scattering.scatter_add(none, d, index, one)
+    start = x if include_self else f.where(count > 0, as_expr(Tensor, NEUTRAL[reduce], x.dtype), x)
+    made = scattering.scatter_reduce(start, d, index, taken, "sum" if reduce == "mean" else reduce)
+    if reduce == "mean":
+        made = made / f.maximum(count + 1 if include_self else count, 1).astype(x.dtype)
+    return made, inside
 
 
 @operator("aten.scatter.value")
