@@ -7,6 +7,7 @@ where they fit.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from math import prod
 
@@ -54,7 +55,9 @@ def steps_in_blocks(s: lp.Schedule, stage: str, *, threads: int = 256, keep: boo
     s = _in_shared_memory(s, stage, rows) if keep else s
     nest = statements_beside(s, stage)
     inner = dict.fromkeys(x for y in nest if (x := s.loops(y)[-1]) in _free(s, y))
-    outer = dict.fromkeys(x for y in nest if s.loops(y)[-1] in inner and (x := s.loops(y)[-2]) in _free(s, y))
+    met = Counter(x for y in nest for x in s.loops(y))  # threads meet between the statements of a loop of several
+    pairs = ((y, *s.loops(y)[-2:]) for y in nest)
+    outer = dict.fromkeys(x for y, x, z in pairs if z in inner and met[x] == 1 and x in _free(s, y))
     longest = max((_longest(s, x) or threads for x in inner), default=threads)
     few = lp.machine().processors
     most = threads if (extent(s, rows) or few) >= few else MOST_THREADS
