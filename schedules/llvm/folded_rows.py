@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, if_legal, reads_of, written_by
+from ..common.nest_queries import evaluates_functions, extent, if_legal, reads_of, written_by
 from .split_reduction import lanes_of, runs_along
 
 ROWS = 8
@@ -55,7 +55,10 @@ def _in_local_memory(s: lp.Schedule, stages: Sequence[str], given: set[str]) -> 
 
 def _shares(s: lp.Schedule, stage: str, rows: int, lanes: int) -> bool:
     """Whether `stage` folds along its innermost loop alone, and reads something along it that each row of its own has,
-    and something that all rows of the loop outside share, which are as many and as long."""
+    and something that all rows of the loop outside share, which are as many and as long.
+
+    What functions make of it is made once for all rows, by `hoisted_tables`.
+    """
     loops = s.loops(stage)
     lengths = zip((extent(s, x) for x in loops[-2:]), (rows, lanes), strict=False)
     if min(rows, lanes) < 2 or any(n is not None and n < least for n, least in lengths):
@@ -63,6 +66,8 @@ def _shares(s: lp.Schedule, stage: str, rows: int, lanes: int) -> bool:
     if len(loops) < 2 or s.reduced(stage) != loops[-1:] or not runs_along(s, stage):
         return False
     if any(s.loop(x).kind != "serial" for x in loops[-2:]) or sum(t.write for t in s.accesses(stage)) != 1:
+        return False
+    if evaluates_functions(s, stage):
         return False
     read = [t.invariant(loops[-2]) for t in reads_of(s, stage) if t.contiguous(loops[-1])]
     return any(read) and not all(read)
