@@ -93,7 +93,7 @@ GUARDED: dict[str, Callable[[Func], bool]] = {
 def test_each_feature_is_drawn(programs: st.SearchStrategy[Func], features: dict[str, Callable[[Func], bool]]) -> None:
     missing = set(features)
 
-    @settings(max_examples=400, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=800, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
     @given(programs)
     def collect(func: Func) -> None:
         missing.difference_update([name for name in missing if features[name](func)])
