@@ -9,7 +9,7 @@ read by an inner and by an outer product.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -129,8 +129,7 @@ def _with_results_as_computed(s: lp.Schedule) -> lp.Schedule:
             rounded = s.buffer(c.right.buffer).dtype.name
             s = s.reindex(*asked, dtype=rounded if s.why("reindex", *asked, dtype=rounded) is None else None)
         for r in [r for r in readers(s, x) if not s.reduced(r)]:
-            (read,) = (t for t in reads_of(s, r) if t.buffer == result)
-            for at in read.subscripts:
+            for at in dict.fromkeys(x for t in reads_of(s, r) if t.buffer == result for x in t.subscripts):
                 loop, _, size = at.partition(" % ")
                 if loop in s.loops(r) and size.isdigit():
                     s = s.split(loop, int(size))
@@ -186,13 +185,22 @@ def _groups_by_rows(s: lp.Schedule) -> list[Group]:
         made = next((y for y in s.stages if y not in products and c.left.buffer == result_of(s, y)), None)
         if made is None or c.left.buffer in args or s.reduced(made):
             continue
-        reads = {t.buffer: t for t in reads_of(s, made)}
-        inner = tuple(y for y in products if result_of(s, y) in reads)
-        places = {_dimensions_counted_by(reads[result_of(s, y)].subscripts, s.loops(made)) for y in inner}
-        if len(places) == 1:
-            found.setdefault(places.pop(), []).append((x, made, inner))
+        inner, place = _read_alike(s, made, products)
+        if place is not None:
+            found.setdefault(place, []).append((x, made, inner))
     each = [(*zip(*g, strict=True),) for some in found.values() for g in _that_fit(s, some)]
     return [Group(outer, made, tuple(dict.fromkeys(y for some in inner for y in some))) for outer, made, inner in each]
+
+
+def _read_alike(s: lp.Schedule, stage: str, products: Iterable[str]) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
+    """Those of `products` whose results `stage` reads, and the dimensions of these that its loops count; None if they
+    are not the same of all, or two elements of one are read, of which no loop is the row."""
+    results = {result_of(s, y): y for y in products}
+    reads = [t for t in reads_of(s, stage) if t.buffer in results]
+    read = {t.buffer for t in reads}
+    places = {_dimensions_counted_by(t.subscripts, s.loops(stage)) for t in reads}
+    alike = len(places) == 1 and len(read) == len(reads)
+    return tuple(y for x, y in results.items() if x in read), places.pop() if alike else None
 
 
 def _that_fit(s: lp.Schedule, outer: list[Outer]) -> list[list[Outer]]:
@@ -229,7 +237,10 @@ def _reads_result_of(s: lp.Schedule, stage: str, producer: str) -> bool:
 def group_in_one_loop(s: lp.Schedule, *, rows: int | None = None, columns: int | None = None) -> lp.Schedule:
     """`s`, outer products of the same rows and all that these need, in one kernel: a block of threads for each block of
     `rows`, which goes over all blocks of `columns`."""
-    (g,) = _groups_by_rows(s)
+    found = _groups_by_rows(s)
+    if len(found) != 1:
+        raise lp.ScheduleError("these are no outer products of the same rows of what is made of inner ones")
+    g = found[0]
     s = _in_order(s, g)
     products = _contractions(s)
     unit = UNITS[_type_of_products(s, (*g.inner, *g.outer))]

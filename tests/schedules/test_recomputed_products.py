@@ -141,3 +141,19 @@ def test_results_too_wide_for_registers_are_kernels_of_their_own() -> None:
 def test_refusals(rows: int, depth: int, told: str) -> None:
     with lp.scheduling_for(lp.machine("sm_90a")), pytest.raises(lp.ScheduleError, match=told):
         recomputed_products(gradients((2,), rows, 1024, depth), others)
+
+
+def test_products_of_products_that_are_no_group_are_refused_in_words() -> None:
+    """Gradients of a perceptron; and sums of two elements of one product, of which no loop is the row of both."""
+    a, b, c = (lp.placeholder((128, 128), BF16, name=x) for x in "abc")
+    hidden = (a @ b).named("hidden")
+    taken = lp.relu(hidden).named("taken")
+    off = ((taken @ c) - a).named("off")
+    back = (off @ turned(c)) * lp.where(hidden > 0.0, 1.0, 0.0).astype(BF16)
+    made = lp.Schedule((turned(a) @ back, turned(taken) @ off))
+    twice = lp.Schedule(((hidden + turned(hidden)).named("twice") @ c, taken))
+    halves = lp.Schedule(((hidden[:, :64] * hidden[:, 64:]).named("halves") @ c[:64], taken))
+    with lp.scheduling_for(lp.machine("sm_90a")):
+        for s in (made, twice, halves):
+            with pytest.raises(lp.ScheduleError):
+                recomputed_products(s, others)
