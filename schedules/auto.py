@@ -12,7 +12,7 @@ from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
 from .cuda.steps_in_blocks import in_steps
-from .forms import planner_for
+from .forms import in_faster_form
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .normal_form import normal_form
@@ -33,8 +33,9 @@ DISTANT_ALONE = 10.0
 of sums of what it gives was predicted at 3.6 ms, where apart they take 0.11."""
 
 MOST_AT_ONCE = 16
-"""Nests of a program with products, at most, that is tried as one group before it is planned: gradients of attention
-with heads that share keys are 13."""
+"""Nests of a program with products, at most, that is tried as one group on a GPU before it is planned, as recipes for
+chains of products take all of one, and plans begin with two nests: gradients of attention with heads that share keys
+are 13. On a CPU plans of so many are faster, so it is no `MOST_WHOLE`."""
 
 MISS = 1.5
 """How far predictions for CPUs are off, at most programs (benchmarks/results/cpu_predict.txt)."""
@@ -146,7 +147,7 @@ def _is_plain(s: lp.Schedule) -> bool:
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:
     """`s` as planned, if that takes fewer seconds than `most`: each of its groups was lowered when it was priced, and
     kernels are lowered one by one, so that the whole need not be."""
-    planner = planner_for(s, "cuda", machine, {})
+    planner = in_faster_form(Planner(s, "cuda", machine, {}))
     if most < float("inf") and planner.program is s:  # `gpu` was tried on all of it
         planner.whole_tried = frozenset(("fused",))
     found = planner.plan()

@@ -7,36 +7,23 @@ work, over all that differ in names alone, stands for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import prod
 
 import loopir as lp
 
 from .common.nest_queries import extent
 from .cuda.channels_last import channels_last
-from .cuda.cheapest import Observer
 from .greedy import MOST_WHOLE, Greedy
 from .nest_groups import Ids
 from .planner import Planner
-from .rules import Rule
 
 
-def planner_for(
-    s: lp.Schedule,
-    target: str,
-    arch: str | lp.Machine | None,
-    sizes: Mapping[str, int],
-    rules: Sequence[Rule] = (),
-    work: int | None = None,
-    observer: Observer | None = None,
-) -> Planner:
-    """The planner of `s` in the form that is predicted to be faster; its arguments are those of `Planner`."""
-    plain = Planner(s, target, arch, sizes, rules, work, observer)
-    program = channels_last(plain.program) if plain.target == "cuda" else plain.program
-    if program is plain.program:
-        return plain
-    other = Planner(s, target, arch, sizes, rules, work, observer, program)
-    return min((plain, other), key=_seconds_of_form)
+def in_faster_form(planner: Planner) -> Planner:
+    """`planner`, or that of its program in the other form, if that is predicted to be faster."""
+    program = channels_last(planner.program) if planner.target == "cuda" else planner.program
+    if program is planner.program:
+        return planner
+    return min((planner, planner.in_form(program)), key=_seconds_of_form)
 
 
 def _seconds_of_form(planner: Planner) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import inf, prod
 from typing import Any, cast
@@ -125,8 +126,11 @@ class Planner:
         if not isinstance(s, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"plan takes a Schedule, as lp.Schedule(A @ B), and is given a {type(s).__name__}")
         self.target = lp.resolve_target(target)
-        self.program = program or (normal_form(s) if self.target == "cuda" else s)
-        s = self.program
+        self.in_form = partial(Planner, s, target, arch, sizes, rules, work, observer)
+        """The planner that is asked the same of another form of the program."""
+        if program is None:
+            program = normal_form(s) if self.target == "cuda" else s
+        self.program = s = program
         local = lp.local_machine() if self.target == "cuda" and arch is None else None
         self.machine = lp.machine(arch if arch is not None else local or "portable")
         self.sizes = dict(sizes)
@@ -557,7 +561,8 @@ def load(s: lp.Schedule, text: str) -> Plan:
         raise ValueError(f"this is no plan of version {VERSION}, as Plan.json() writes it")
     read = cast("dict[str, Any]", read)
     given, normal = read.get("program"), normal_form(s)
-    program = next((x for x in (normal, s, channels_last(normal)) if given == lp.text(x.func)), None)
+    forms = (form() for form in (lambda: normal, lambda: s, lambda: channels_last(normal)))
+    program = next((x for x in forms if given == lp.text(x.func)), None)
     if program is None:
         raise ValueError("this plan is of another program")
     try:

@@ -17,7 +17,7 @@ import loopir as lp
 
 from ..auto import choose_by_formula
 from ..common.knobs import Choices, choosing
-from ..forms import planner_for
+from ..forms import in_faster_form
 from ..llvm.auto_cpu import cpu
 from ..plan import Trace, flat
 from ..planner import Planner
@@ -83,7 +83,7 @@ class Space:
         own = [r for r in (*rules, *RULES) if r.target == target and not _is_ours(r)]
         self.recipes |= {r.name: self._by_rule(r) for r in own}
         if len(lp.nests(s.func)) > 1 and not s.trace:
-            self.recipes["planned"] = lambda s: planner_for(s, target, arch, sizes).plan().apply()
+            self.recipes["planned"] = lambda s: in_faster_form(Planner(s, target, arch, sizes)).plan().apply()
             self.recipes["each nest by itself"] = lambda s: Planner(s, target, arch, sizes).plan(fuel=0).apply()
         if target == "llvm":
             self.recipes["as written"] = lambda s: s

@@ -47,8 +47,8 @@ def plan(
     if effort != "measure":
         if measuring:
             raise TypeError(f'{", ".join(measuring)}: options of effort="measure" alone')
-        planned = forms.planner_for(s, target, arch, sizes or {}, rules, work, observer)
-        return planned.plan(pins, vetoes, budget, effort, fuel)
+        asked = planner.Planner(s, target, arch, sizes or {}, rules, work, observer)
+        return forms.in_faster_form(asked).plan(pins, vetoes, budget, effort, fuel)
     if list(pins) or list(vetoes) or budget is not None or fuel is not None or work is not None:
         raise ValueError('effort="measure" takes no pins, vetoes, budget, fuel or work: edit the plan that it gives')
     target = lp.resolve_target(target)

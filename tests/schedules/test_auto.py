@@ -49,7 +49,7 @@ def test_auto_gives_what_is_written_where_recipes_raise(monkeypatch: pytest.Monk
     def raises(*args: object, **options: object) -> lp.Schedule:
         raise IndexError("a recipe's own fault")
 
-    for name in ("gpu", "cpu", "planner_for"):
+    for name in ("gpu", "cpu", "Planner"):
         monkeypatch.setattr(sys.modules[schedules.auto.__module__], name, raises)
     s = norm()
     for target in ("cuda", "llvm"):

@@ -10,7 +10,7 @@ import loopir as lp
 import schedules
 from schedules import forms
 from schedules.cuda.channels_last import channels_last
-from schedules.forms import heaviest_product, planner_for
+from schedules.forms import heaviest_product, in_faster_form
 from schedules.normal_form import normal_form
 from schedules.planner import Planner
 from schedules.rules import RULES
@@ -37,7 +37,7 @@ def test_the_form_of_fewer_seconds_is_planned(monkeypatch: pytest.MonkeyPatch, l
     monkeypatch.setattr(
         forms, "_seconds_of_form", lambda p: float(last == (lp.text(p.program.func) == lp.text(s.func)))
     )
-    assert lp.text(planner_for(s, "cuda", ARCH, {}).program.func) == lp.text(programs[last].func)
+    assert lp.text(in_faster_form(Planner(s, "cuda", ARCH, {})).program.func) == lp.text(programs[last].func)
 
 
 def test_a_plan_of_channels_last_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_a_plan_of_channels_last_is_read_back(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_program_without_convolutions_has_one_form() -> None:
     s = lp.Schedule(lp.softmax(given("x", 64, 64)))
-    assert planner_for(s, "cuda", ARCH, {}).program is normal_form(s)
+    assert in_faster_form(Planner(s, "cuda", ARCH, {})).program is normal_form(s)
 
 
 def test_the_heaviest_product_comes_with_its_borders_and_its_reader() -> None:
