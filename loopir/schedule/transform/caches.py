@@ -61,6 +61,7 @@ from loopir.ir.traverse.walk import (
     rewrite,
     statements,
     stored_buffers,
+    take_name,
     taken_names,
 )
 from loopir.schedule.core.facts import known_at
@@ -214,6 +215,17 @@ class CachedBox:
         """Where the cache holds element `at`; what is known there is asked for where no sum tells it."""
         inside = (offset(self.source, tuple(at)),) if self.line else at
         return tuple([less_base(inside[d], self.box.base[d], ask) for d in self.dims])
+
+    def copy_loops(self, taken: set[str]) -> tuple[list[Loop], list[Index]]:
+        """A loop through each dimension of the box that has several elements, called none of `taken`, which grows by
+        their names; and where in the room they are."""
+        at, made = list(self.box.base), list[Loop]()
+        for n, d in enumerate(self.dims):
+            if self.box.extent[d] != Int(1):
+                var = take_name(f"ax{n}", taken)
+                made.append(Loop(var, self.box.extent[d], "serial", ()))
+                at[d] = at[d] + Var(var)
+        return made, at
 
     def kept(self, element: Value) -> Value:
         """What the cache stores for `element` of the source: itself, or converted to the type of the cache."""

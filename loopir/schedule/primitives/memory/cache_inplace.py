@@ -8,7 +8,7 @@ from loopir.analysis.dataflow.coverage import is_filled_by_earlier_nest
 from loopir.analysis.regions.footprint import RegionAccess
 from loopir.arith.simplify import Context, nonnegative, poly
 from loopir.errors import ScheduleError
-from loopir.ir.grammar import Alloc, Body, Buffer, Func, Index, Int, Load, Loop, Reduce, Store, Var
+from loopir.ir.grammar import Alloc, Body, Buffer, Func, Load, Loop, Reduce, Store
 from loopir.ir.traverse.labels import labels_of
 from loopir.ir.traverse.reduction_init import reduction_start_loop
 from loopir.ir.traverse.walk import (
@@ -166,14 +166,7 @@ def _redirected(site: CacheSite, box: CachedBox, p: StmtPath) -> Store | Reduce:
 
 def _box_copy(site: CacheSite, box: CachedBox, taken: set[str], *, back: bool) -> Body:
     """The nest that fills the cache, or that stores it `back`."""
-    at: list[Index] = list(box.box.base)
-    loops: list[Loop] = []
-    for n, d in enumerate(box.dims):
-        if box.box.extent[d] != Int(1):
-            var = fresh_name(f"ax{n}", taken)
-            taken.add(var)
-            loops.append(Loop(var, box.box.extent[d], "serial", ()))
-            at[d] = at[d] + Var(var)
+    loops, at = box.copy_loops(taken)
 
     def known() -> Context:
         return reduce(lambda ctx, x: ctx.loop(x.var, x.extent), loops, site.known.here)

@@ -30,7 +30,6 @@ from loopir.ir.grammar import (
     Reduce,
     Stmt,
     Store,
-    Var,
     conj,
 )
 from loopir.ir.printer import text
@@ -317,15 +316,7 @@ def _copy(site: CacheSite, copies: CachedBox) -> tuple[Stmt, bool]:
     """The nest that fills the cache, guarded where the box may stick out of the buffer, and whether that needs no
     simplification."""
     taken = taken_names(site.func) | {copies.cache.name}
-    at: list[Index] = list(copies.box.base)
-    loops: list[Loop] = []
-    for n, d in enumerate(copies.dims):
-        if copies.box.extent[d] == Int(1):
-            continue
-        var = fresh_name(f"ax{n}", taken)
-        taken.add(var)
-        loops.append(Loop(var, copies.box.extent[d], "serial", ()))
-        at[d] = at[d] + Var(var)
+    loops, at = copies.copy_loops(taken)
 
     def known() -> Context:
         return reduce(lambda ctx, x: ctx.loop(x.var, x.extent), loops, site.known.here)
