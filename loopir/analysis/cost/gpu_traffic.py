@@ -431,9 +431,7 @@ class _Counter:
             return
         alike, times = 1.0, met.times
         if not write:
-            alike = _alike_in_code(b, elements, met)
-            if b.scope == "global":
-                alike = max(alike, _repeated_load(b, elements, met))
+            alike = (_repeated_load if b.scope == "global" else _alike_in_code)(b, elements, met)
             met = replace(met, times=times / alike)
         moved = self.work.moved.setdefault(b.name, BufferTraffic(b))
         width = met.run * b.dtype.bytes
@@ -499,7 +497,7 @@ def _repeats(n: Value | Cond | Index, met: _WarpSample) -> float:
 
 
 def _alike_in_code(b: Buffer, elements: list[tuple[Index, ...]], met: _WarpSample) -> float:
-    """How often code without loops loads the same elements, which compilers load once."""
+    """How often code without loops loads the same elements of shared memory, which compilers load once."""
     read = set[str]().union(*(free_vars(x) for at in elements for x in at))
     alike = (n for x, n in met.around if x.kind == "unroll" and x.var not in read and b.name not in stored_buffers(x))
     return max(1.0, prod(alike))
