@@ -55,7 +55,7 @@ from .register_transpose import transpose_cpu, transposed_tile
 from .row_fusion import rows, windows_in_lanes
 from .rows_in_lanes import rows_in_lanes
 from .shared_rows import shared_rows
-from .short_products import MASKING_REGISTERS, short_product
+from .short_products import short_product
 from .sliding_windows import windows
 from .split_reduction import folded, into_one, lanes_of, runs_along
 from .threads import parallel, parallel_if_legal, worth_sharing
@@ -64,6 +64,8 @@ SHORT_LOOP = 4
 """How long each loop of a contraction is at least that is worth tiles of registers."""
 WORTH_A_MATRIX = 16
 """How long each loop of one is at least that is worth a matrix of what it computes of an operand."""
+MASKING_REGISTERS = 32
+"""Vector registers of a machine that masks lanes so."""
 CHUNK = 8192
 """Iterations of a one-dimensional loop that a thread takes at once: 32 KiB of float32 an array."""
 LINE_VECTORS = 4
@@ -214,8 +216,7 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return _dependent(s, stage, lanes)
     c = contraction(s, stage)
     if c is not None and worth_tiling(s, c, SHORT_LOOP):
-        masks = lp.vector_unit()[1] >= MASKING_REGISTERS
-        made = s if masks else short_product(s, stage, lanes=lanes)
+        made = s if _masks_lanes() else short_product(s, stage, lanes=lanes)
         return _product(s, stage) if made.func is s.func else made
     if (made := cut_in_pieces(s, stage)) is not s:
         return _pieces(made, s.stages, stage, lanes)
@@ -504,10 +505,15 @@ def _lanes_for_functions(s: lp.Schedule, stage: str, length: int | None, lanes: 
     return lanes
 
 
+def _masks_lanes() -> bool:
+    """Whether this machine masks lanes of any load and store at no cost."""
+    return lp.vector_unit()[1] >= MASKING_REGISTERS
+
+
 def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
     """`loop` by vectors of `lanes`; where it is shorter, by one of as many, if that is a power of two, or one in which
     some are masked, if these are few enough."""
-    length, least = extent(s, loop), lanes // 4 + 1 if lp.vector_unit()[1] >= MASKING_REGISTERS else lanes
+    length, least = extent(s, loop), lanes // 4 + 1 if _masks_lanes() else lanes
     if length is not None and least <= length < lanes and length & (length - 1) == 0:
         lanes = length
     return s if length is not None and length < least else in_lanes(s, loop, lanes, partition=False)

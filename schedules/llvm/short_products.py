@@ -13,9 +13,6 @@ from ..common.contraction import contraction
 from ..common.nest_queries import extent, if_legal
 from .split_reduction import lanes_of
 
-MASKING_REGISTERS = 32
-"""Vector registers of a machine that masks lanes of any load and store at no cost."""
-
 
 @lp.composite
 def short_product(s: lp.Schedule, stage: str, *, lanes: int | None = None) -> lp.Schedule:
