@@ -318,3 +318,20 @@ def f(A: "float32[66, 256]", B: "out float32[64, 256]"):
     row = 256 * 4
     assert w.moved["A"].read == 64 // rows * reads * row
     assert w.moved["A"].read_taken == 64 // rows * reads * row
+
+
+@pytest.mark.parametrize("scope", ["A", "r"])
+def test_places_that_values_tell_are_counted_in_unrolled_loops(scope: str) -> None:
+    """Of memory, and of a thread's own elements: no number of an index made of a value is known."""
+    source = """
+def f(A: "float32[256]", B: "out float32[256]"):
+    for b in bind("blockIdx.x", 1):
+        for t in bind("threadIdx.x", 32):
+            with alloc("float32[256]", scope="local") as r:
+                for i in unroll(256):
+                    r[i] = A[i]
+                for i in unroll(8):
+                    B[t * 8 + i] = {scope}[min(max(opaque(int32(floor(float32(int32(i)) * 0.5))), 0), 255)] * 2.0
+"""
+    (w,) = counted(lp.Schedule(lp.parse(source.format(scope=scope))))
+    assert w.moved["B"].written == 256 * 4

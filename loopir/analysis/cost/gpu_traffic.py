@@ -60,6 +60,7 @@ from loopir.ir.layout.shared_memory import shared_layout
 from loopir.ir.traverse.walk import (
     children,
     free_vars,
+    is_affine_visible,
     loaded_buffers,
     nodes,
     replace,
@@ -514,7 +515,7 @@ def _repeated_load(b: Buffer, elements: Sequence[tuple[Index, ...]], met: _WarpS
             break
         steps *= int(length)
         loops.append((loop.var, int(length)))
-    if steps == 1 or any(loaded_buffers(x) for at in elements for x in at):
+    if steps == 1 or not all(is_affine_visible(x) for at in elements for x in at):
         return 1.0
     grid = np.indices([n for _, n in loops]).reshape(len(loops), steps)
     env = {v: x[0, 0] for v, x in met.env.items()} | {v: row for (v, _), row in zip(loops, grid, strict=True)}
@@ -560,7 +561,7 @@ def _alike_unrolled(n: Value | Cond | Index, met: _WarpSample) -> float:
 
 def _is_own_element(x: Load) -> bool:
     """Whether `x` is an element of a thread's own that loops alone tell."""
-    return x.buffer.scope == "local" and len(x.at) <= 1 and not any(map(loaded_buffers, x.at))
+    return x.buffer.scope == "local" and len(x.at) <= 1 and all(map(is_affine_visible, x.at))
 
 
 def _converted(n: Cast) -> float:
