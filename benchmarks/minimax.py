@@ -113,14 +113,14 @@ def _rows() -> None:
 
     TABLE["tanh64: (tanh(x)/x - 1)/x^2 in x^2"] = hyperbolic, 0, mp.mpf("0.55") ** 2, 9, lambda z: z
 
-    def error(z: Real) -> Real:
-        return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
+    def complement(x: Real) -> Real:
+        return mp.log(mp.erfc(x)) / x + 1
 
-    TABLE["erf64: erf(x)/x - 1 in x^2"] = error, 0, mp.mpf(1), 11, one
+    def share(x: Real) -> Real:
+        return x * mp.erfc(x) / mp.erf(x)
 
-    TABLE["erfc64: log(erfc(x))/x"] = (
-        lambda x: mp.log(mp.erfc(x)) / x, mp.mpf(1), mp.mpf(6), 16, lambda x: x * mp.erfc(x)
-    )  # fmt: skip
+    TABLE["erf32: log(1 - erf(x))/x + 1"] = complement, 0, mp.mpf("3.95"), 9, share
+    TABLE["erf64"] = complement, 0, mp.mpf(6), 23, share
 
 
 def main(asked: str) -> None:

@@ -52,6 +52,20 @@ def _exp(v: X, *, normal: bool = False) -> X:
     return _exp_reduced(v - n * _LN2[0] - n * _LN2[1], shifted, normal=normal)
 
 
+def _expm1(v: X, low: X) -> X:
+    """e^(v + low) - 1 for |v + low| < 87, accurate near 0 too, where `low` is much smaller than v: with
+    v + low = r + m ln(2) it is 2^m (e^r - 1) + (2^m - 1)."""
+    single, total = v.value.dtype == float32, v + low
+    added = shift(v.value.dtype, 1)
+    shifted = total * 1.4426950408889634 + added
+    n, parts = shifted - added, _LN2 if single else expand_float64.LN2
+    high, low = v - n * parts[0], low - n * parts[1]
+    r = high + low
+    less = polynomial(r, _EXP if single else expand_float64.EXP) * (r * r) + low + high
+    power = X(v.lift(1.0)).op(scaled_normal, shifted)
+    return less * power + (power - 1.0)
+
+
 def _vanishing(v: X, low: float, high: float, fn: Callable[[X], X]) -> X:
     """`fn` of `v`, which is 0 below `low`, and beyond `high` what it is of that.
 
@@ -167,27 +181,20 @@ def log(x: Value) -> Value:
 
 
 _ERF = (
-    7.875875062685488e-05, -0.000801686428716587, 0.005189087423433974, -0.026854212010626412, 0.11283594715160218,
-    -0.37612626666720334, 0.12837916584835093,
+    -1.1941327125175558e-06, 2.136312791759949e-05, -0.00016751670100170562, 0.0007407654261443131,
+    -0.0017994559235805967, 0.0002531379315734044, 0.019117661811658138, -0.102771269656255, -0.6366198353324164,
+    -0.12837916660585164,
 )  # fmt: skip
-"""erf(x) / x - 1 in x^2 on [0, 1], to 1.2e-9."""
-_ERFC = (
-    2.1661804437527473e-07, -3.236754583850038e-06, 1.584388445597209e-06, 0.0003316854472871036,
-    -0.003835511331439465, 0.02433230555011996, -0.10702251449278942, -0.6346172551821145, -1.1287928136258814,
-)  # fmt: skip
-"""log(erfc(x)) / x on [1, 4], to 2.9e-8."""
+"""log(1 - erf(x)) / x + 1 on [0, 3.95], to 2^-31 of erf(x)."""
 
 
 def erf(x: Value) -> Value:
+    """1 less erfc, whose logarithm is x times a polynomial."""
     v = X(x)
+    most, coefficients = (3.95, _ERF) if x.dtype == float32 else (6.0, expand_float64.ERF)
     size = abs(v)
-    if x.dtype == float32:
-        near = polynomial(size * size, _ERF) * size + size
-        t = size.clamp(1.0, 4.0)
-        far = 1.0 - _exp(polynomial(t, _ERFC) * t, normal=True)
-    else:
-        near, far = expand_float64.erf_double(size)
-    return near.where(size.below(1.0), far).op(signed, v).value
+    size = X(size.lift(most)).where(size.above(most), size)
+    return (-_expm1(-size, polynomial(size, coefficients) * size)).op(signed, v).value
 
 
 def sigmoid(x: Value) -> Value:

@@ -21,6 +21,9 @@ from loopir.ir.ops import Intrinsic
 
 ROOT_HALF = 0.5**0.5
 
+LONG = 12
+"""Coefficients from which on a polynomial is evaluated by parts."""
+
 
 def private(name: str, arity: int, fn: Callable[..., Any], llvm: str, *, rare: bool = False) -> Intrinsic:
     """A record that only the expansions use."""
@@ -164,7 +167,16 @@ class X:
 
 
 def polynomial(x: X, coefficients: tuple[float, ...]) -> X:
-    """Horner's rule, highest coefficient first; backends contract each step to an fma."""
+    """Horner's rule, highest coefficient first; backends contract each step to an fma. Of a long one, the coefficients
+    of even and of odd powers apart, by Horner's rule in x^2, as each step waits for the one before it."""
+    if len(coefficients) < LONG:
+        return _horner(x, coefficients)
+    even, odd = (coefficients[::-1][k::2][::-1] for k in (0, 1))
+    square = x * x
+    return polynomial(square, odd) * x + polynomial(square, even)
+
+
+def _horner(x: X, coefficients: tuple[float, ...]) -> X:
     total = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
         total = total * x + c
