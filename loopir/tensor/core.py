@@ -651,7 +651,12 @@ def as_index(e: Expr, top: Index, *, from_end: bool) -> Index:
         size = Const(top.value, t) if isinstance(top, Int) else IndexToValue(top, t)
         negative = truth(Op(less, (value, Const(0, t))))
         value = Select(negative, Op(add, (value, size)), value)
-    return minimum(maximum(ValueToIndex(value), Int(0)), top - 1)
+    return minimum(maximum(_index_of_number(value) or ValueToIndex(value), Int(0)), top - 1)
+
+
+def _index_of_number(v: Value) -> Index | None:
+    """The index whose number an integer is, if it has as many bits."""
+    return v.of if isinstance(v, IndexToValue) and v.dtype == int64 and isinstance(v.of, Index) else None
 
 
 def _never_negative(v: Value) -> bool:

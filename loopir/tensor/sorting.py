@@ -269,8 +269,7 @@ def _by_network(size: int) -> bool:
 
 def _gathered_rows(e: Tensor, d: int, at: Tensor) -> Tensor:
     """The elements of `e` at indices along dimension `d`, each row its own."""
-    every = [at if k == d else arange(n).reshape([n if j == k else 1 for j in range(at.ndim)])
-             for k, n in enumerate(at.shape)]  # fmt: skip
+    every = [at if k == d else arange(n)[(slice(None), *(None,) * (at.ndim - 1 - k))] for k, n in enumerate(at.shape)]
     return e.from_start(tuple(every))
 
 

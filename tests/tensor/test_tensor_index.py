@@ -58,3 +58,15 @@ def test_symbolic_sizes_that_are_written_in_two_ways_are_equal() -> None:
     joined = lp.concatenate([a, b], axis=1) + size.sum()
     np.testing.assert_array_equal(run(joined, x, y, np.zeros(3, np.float32)), np.concatenate([x, y], 1))
     np.testing.assert_array_equal(run(a.T @ b + size.sum(), x, y, np.zeros(3, np.float32)), x.T @ y)
+
+
+def test_places_counted_by_a_loop_are_that_loop() -> None:
+    """A schedule sees them then: of a row, what is looked up is made where its sums are."""
+    n = lp.symbol("n")
+    x, at = lp.placeholder((n, 5), name="x"), lp.placeholder((n,), "int64", name="at")
+    picked = lp.take_along_axis(x, at[:, None], 1)[:, 0] + x[lp.arange(n), 1] + x[-1 - lp.arange(n), 2]
+    assert "x[i, " in str(lp.Schedule(picked))
+    assert "x[i, 1]" in str(lp.Schedule(picked))
+    numbers, places = sample("float32", (4, 5)), np.array([1, -1, 0, 4], np.int64)
+    expected = numbers[np.arange(4), places] + numbers[:, 1] + numbers[::-1, 2]
+    np.testing.assert_array_equal(run(picked, numbers, places), expected)
