@@ -139,11 +139,27 @@ def sides(s: lp.Schedule, stage: str, reads: Sequence[Any]) -> Sides | None:
 
 
 def copied_operand(s: lp.Schedule, stage: str, operand: Operand, scope: str, at: str | None) -> tuple[lp.Schedule, str]:
-    """`s` with what the contraction `stage` reads of `operand` in an iteration of `at` copied, and that copy."""
+    """`s` with what the contraction `stage` reads of `operand` in an iteration of `at` copied, and that copy. Of rows
+    that indices in memory select, as those of pages, the copy has the rows in the order in which they are read."""
     reads = reads_of(s, stage)
+    if at is not None and (gathered := _gathered_in(s, stage, operand, at)) is not None:
+        moving = sorted((x for x in s.loops(stage) if not gathered.invariant(x)), key=gathered.contiguous)
+        s, copy = s.reindex(stage, operand.buffer, *moving).with_stage
+        (made,) = (t.buffer for t in s.accesses(copy) if t.write)
+        s = s.compute_at(copy, at).simplify(drop_unit_loops=True)  # outer dimensions are of one element now
+        return s.fuse_dims(made, 0, len(moving) - 1).set_scope(made, scope), copy
     shared = len({t.buffer for t in reads}) == 1
     element = reads[operand.number].text if shared else None
     return s.cache_read(stage, operand.buffer, scope, at=at, element=element).with_stage
+
+
+def _gathered_in(s: lp.Schedule, stage: str, operand: Operand, at: str) -> Any:
+    """The read of `operand` by `stage`, if an index in memory says where it is, another one within an iteration of
+    `at`; else None."""
+    inside, reads = s.loops(stage)[s.loops(stage).index(at) + 1 :], reads_of(s, stage)
+    found = [t for t in reads if t.buffer == operand.buffer]
+    indices = [x for x in reads if x.dtype.is_integer and any(x is not t and x.text in t.text for t in found)]
+    return found[0] if len(found) == 1 and any(not x.invariant(y) for x in indices for y in inside) else None
 
 
 def _parted(subscripts: tuple[Any, ...], loops: Sequence[str]) -> bool:

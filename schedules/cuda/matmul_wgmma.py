@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 4
 """Rows of results that a warp has under way from shared memory."""
 LARGE_TILE = 128
 """Rows and columns of a tile of which a multiprocessor has one at a time."""
-WGMMA_ROWS, WARPS, BOX = 64, 4, 256
+WGMMA_ROWS, WARPS, BOX, LEAST_BOX = 64, 4, 256, 8
 """Of one product (PTX ISA, `wgmma.m64`); warps of a warpgroup; rows of a box."""
 
 
@@ -321,14 +321,29 @@ def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
 
 
 def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
-    """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy."""
+    """The copy of a tile as boxes of 128 bytes a row, begun by one thread; None if it is no such copy.
+
+    Boxes are as high as they can be: rows that pages hold so many of, at places found by indices, are boxes of a page.
+    """
     s = _multicast_copy(s, copy, cluster, unit.piece) if cluster > 1 else s
     x, y = s.loops(copy)[-2:]
     s, (piece, y) = s.split(y, unit.piece, tail="exact").with_loops
-    s, (part, x) = s.split(x, high := min(extent(s, x) or BOX, BOX), tail="exact").with_loops
-    s = s.reorder(piece, part, x, y).unroll(piece).unroll(part)
-    box = f"tma_load_{high}x{unit.piece}_{unit.short}"
-    return s.tensorize(x, box) if s.why("tensorize", x, box) is None else None
+    for high in _heights(s, copy, x):
+        made, (part, inner) = s.split(x, high, tail="exact").with_loops
+        made = made.reorder(piece, part, inner, y).unroll(piece).unroll(part)
+        box = f"tma_load_{high}x{unit.piece}_{unit.short}"
+        if made.why("tensorize", inner, box) is None:
+            return made.tensorize(inner, box)
+    return None
+
+
+def _heights(s: lp.Schedule, copy: str, row: str) -> list[int]:
+    """The heights that boxes of a copy of rows `row` may have, from the most: all rows, or what quotients divide these
+    by, of the number of which an element's place is found."""
+    rows = extent(s, row) or BOX
+    digits = (x for t in reads_of(s, copy) for d in t.subscripts for x in d.digits)
+    pages = {x.weight for x in digits if x.loop == row and x.weight < rows and rows % x.weight == 0}
+    return [min(rows, BOX), *sorted((x for x in pages if x <= BOX and x % LEAST_BOX == 0), reverse=True)]
 
 
 def _multicast_copy(s: lp.Schedule, copy: str, cluster: int, piece: int) -> lp.Schedule:

@@ -118,6 +118,25 @@ def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
     assert float(np.abs(got - wanted(x, y, z, lambda s, i, j: cap * np.tanh(s / cap))).max()) < 0.03
 
 
+def test_rows_of_pages_are_copied_page_by_page() -> None:
+    """Pages that a table selects, two for a block of keys: a box for each of these."""
+    page, pages, depth = 16, 4, 64
+    q = lp.placeholder((64, depth), "bfloat16", name="Q")
+    k, v = (lp.placeholder((2 * pages, page, depth), "bfloat16", name=x) for x in "KV")
+    table = lp.placeholder((pages,), "int32", name="table")
+    own = [x[table].reshape(64, depth) for x in (k, v)]
+    func = lp.lower(hopper(lp.Schedule(lp.softmax((q @ own[0].T) * depth**-0.5) @ own[1]), keys=32), "cuda")[0]
+    at = np.arange(2 * pages, dtype=np.int32)[::-2][:pages].copy()
+    rows, *stored = data((), 64, 128, depth)[:1], *data((2 * pages,), 1, page, depth)[1:]
+    assert (
+        np.abs(
+            interpret(func, [*rows, *stored, at])["out"].astype(float)
+            - wanted(*rows, *(x[at].reshape(64, depth) for x in stored))
+        ).max()
+        < 0.03
+    )
+
+
 def test_heads_between_the_rows_of_keys_and_values() -> None:
     """[rows, heads, depth], as a projection gives them: boxes of rows that do not follow one another."""
     heads, n, depth = 2, 32, 64
