@@ -45,14 +45,19 @@ class Form:
     """The share of the scores that no mask leaves out."""
     paged: int = 0
     """Keys in a page: where these lie, an array of indices says."""
+    shared: int = 0
+    """Columns of queries and keys further, whose keys all heads share, and whose products are added to the scores."""
+    stored: str = ""
+    """The type that queries, keys and values are stored in, if it is another one, with a scale for each head."""
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     """Of symbolic lengths, in the prediction."""
 
     def schedule(self) -> lp.Schedule:
         b, h, d, g, dtype = self.batch, self.heads, self.depth, self.group, self.dtype
+        stored = self.stored or dtype
         names = {x: lp.symbol(x) for x in (self.rows, self.keys) if isinstance(x, str)}
         n, m = (names[x] if isinstance(x, str) else x for x in (self.rows, self.keys))
-        q = lp.placeholder((b, h, n, d), dtype, name="Q")
+        q = lp.placeholder((b, h, n, d), stored, name="Q")
         e, j = lp.reduce_axis(d, name="e"), lp.reduce_axis(m, name="j")
         if self.paged:
             page, most = self.paged, m // self.paged
@@ -62,7 +67,7 @@ class Form:
             def at(x: Any, b: Any, h: Any, y: Any, e: Any) -> Any:
                 return x[table[b, y // page], y % page, h, e]
         else:
-            k, v = (lp.placeholder((b, h // g, m, d), dtype, name=x) for x in "KV")
+            k, v = (lp.placeholder((b, h // g, m, d), stored, name=x) for x in "KV")
 
             def at(x: Any, b: Any, h: Any, y: Any, e: Any) -> Any:
                 return x[b, h, y, e]
@@ -75,7 +80,11 @@ class Form:
             )
         else:
             s = q @ k.transpose(0, 1, 3, 2)
-        s = s * d**-0.5
+        if self.shared:
+            qs, ks = (lp.placeholder((b, h if x == "QS" else 1, n, self.shared), dtype, name=x) for x in ("QS", "KS"))
+            s = s + (qs @ ks.transpose(0, 1, 3, 2)).astype(F32)
+        scales = [lp.placeholder((h, 1, 1), F32, name=f"scale{x}") for x in "QKV"] if self.stored else []
+        s = s * (d + self.shared) ** -0.5 * (scales[0] * scales[1] if scales else 1.0)
         if self.score is not None:
             raw, score = s, self.score
             s = lp.compute((b, h, n, m), lambda b, h, x, y: score(raw[b, h, x, y], b, h, x, y, *further), name="X")
@@ -88,24 +97,51 @@ class Form:
                 p[b, h, x, j].astype(dtype).astype(F32) * at(v, b, h // g, j, c).astype(F32), axis=j
             ),
         )
+        o = o * scales[2] if scales else o
         return lp.Schedule(lp.compute((b, h, n, d), lambda *i: o[i].astype(dtype), name="out"))
 
     def floor(self, machine: lp.Machine) -> float:
         """Seconds."""
         rows, keys = (self.sizes[x] if isinstance(x, str) else x for x in (self.rows, self.keys))
-        one, size = self.batch * self.depth * self.heads, 4 if self.dtype == F32 else 2
+        one, size = self.batch * self.heads, 1 if self.stored else 4 if self.dtype == F32 else 2
+        queries, keys_each = self.depth + self.shared, 2 * self.depth / self.group + self.shared / self.heads
         seen = self.batch * self.heads * rows * keys * self.visible
         rate = machine.tensor_rate(self.dtype)
         products = 2.0 * machine.lanes * machine.processors * machine.clock  # float32 as it is, not cut off to TF32
         products = products if self.dtype == F32 else max(rate.warp, rate.warpgroup)
         powers = POWERS * machine.processors * machine.clock
-        memory = machine.memory_seconds(size * one * (rows + 2 * keys / self.group), size * one * rows)
-        return max(memory, 4 * seen * self.depth / products, seen / powers) + machine.launch
+        made = (4 if self.dtype == F32 else 2) * one * rows * self.depth
+        memory = machine.memory_seconds(size * one * (rows * queries + keys * keys_each), made)
+        return max(memory, 2 * seen * (queries + self.depth) / products, seen / powers) + machine.launch
+
+
+@dataclass(frozen=True)
+class Latent(Form):
+    """Decoding with keys and values of all heads in one latent vector of `depth`, and keys further of `shared`."""
+
+    def schedule(self) -> lp.Schedule:
+        b, h, m = self.batch, self.heads, self.keys
+        assert isinstance(m, int)
+        q, qs = (lp.placeholder((b, h, d), self.dtype, name=x) for x, d in (("Q", self.depth), ("QS", self.shared)))
+        c, ks = (lp.placeholder((b, m, d), self.dtype, name=x) for x, d in (("C", self.depth), ("KS", self.shared)))
+        s = (q @ c.transpose(0, 2, 1)).astype(F32) + (qs @ ks.transpose(0, 2, 1)).astype(F32)
+        return lp.Schedule(lp.softmax(s * (128 + self.shared) ** -0.5).astype(self.dtype) @ c)
+
+    def floor(self, machine: lp.Machine) -> float:
+        """Seconds."""
+        assert isinstance(self.keys, int)
+        rate, keys = machine.tensor_rate(self.dtype), self.batch * self.keys
+        wide, size = 2 * self.depth + self.shared, 2 * self.batch * self.heads
+        memory = machine.memory_seconds(2 * keys * (self.depth + self.shared) + size * wide, size * self.depth)
+        return max(memory, 2 * keys * self.heads * wide / max(rate.warp, rate.warpgroup)) + machine.launch
 
 
 @dataclass(frozen=True)
 class Gradients(Form):
-    """Gradients of queries, keys and values, with the powers found again from the logarithm of each row's sum."""
+    """Gradients of queries, keys and values, with the powers found again from the logarithm of each row's sum; and of
+    what is added to the scores of all batches, if it is `learned`."""
+
+    learned: bool = False
 
     def schedule(self) -> lp.Schedule:
         b, h, n, m, scale = self.batch, self.heads, self.rows, self.keys, self.depth**-0.5
@@ -123,13 +159,14 @@ class Gradients(Form):
             raw = lp.compute((b, h, n, m), lambda b, h, i, j: score(one[b, h, i, j], b, h, i, j, *further), name="X")
         p = lp.exp(raw - of_row)
         mean = lp.sum(o.astype(F32) * d.astype(F32), axis=-1, keepdims=True)
-        s = (p * ((d @ v.transpose(0, 1, 3, 2)).astype(F32) - mean) * scale).astype(self.dtype)
+        of_scores = p * ((d @ v.transpose(0, 1, 3, 2)).astype(F32) - mean)
+        s = (of_scores * scale).astype(self.dtype)
         turned = p.astype(self.dtype).transpose(0, 1, 3, 2)
         of_keys = s.transpose(0, 1, 3, 2) @ q, turned @ d
         if self.group > 1:
             shared = (b, h // self.group, self.group, m, self.depth)
             of_keys = tuple(lp.sum(x.reshape(*shared), axis=2) for x in of_keys)
-        return lp.Schedule((s @ k, *of_keys))
+        return lp.Schedule((s @ k, *of_keys, *((lp.sum(of_scores, axis=0),) if self.learned else ())))
 
     def floor(self, machine: lp.Machine) -> float:
         """Seconds: five products, or what is read and written once."""
@@ -157,6 +194,11 @@ def finite(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
 
 def window(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
     return lp.where(j <= i, lp.where(i - j < 512, s, -math.inf), -math.inf)
+
+
+def sinks(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+    """A window, and the first keys."""
+    return lp.where((j <= i) & ((i - j < 512) | (j < 4)), s, -math.inf)
 
 
 def alibi(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -232,6 +274,16 @@ FORMS: dict[str, Form] = {
     "gradients, lengths": Gradients(2, 16, 2048, 2048, 128, score=lengths, inputs={"length": ((2,), "int32")}),
     "gradients, 1000 rows and keys": Gradients(8, 16, 1000, 1000, 128),
     "gradients, 1999 x 2001": Gradients(2, 16, 1999, 2001, 128),
+    "gradients, learned bias": Gradients(2, 16, 1024, 2048, 128, score=biased, learned=True,
+                                         inputs={"bias": ((16, 1024, 2048), "bfloat16")}),
+    "window 512 and 4 first keys": replace(PLAIN, rows=4096, keys=4096, score=sinks, visible=512 / 4096),
+    "paged": replace(PLAIN, paged=16, group=4),
+    "paged, causal": replace(PLAIN, paged=16, group=4, score=causal, visible=0.5),
+    "64 further columns, causal": replace(PLAIN, shared=64, score=causal, visible=0.5),
+    "float8 with scales": replace(PLAIN, stored="float8_e4m3fn"),
+    "decode 8 x 8k, float8 with scales": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, stored="float8_e4m3fn"),
+    "decode 8 x 8k, latent 512 + 64": Latent(8, 128, 1, 8192, 512, shared=64),
+    "decode 16 x 8k, paged, 8 heads": replace(PLAIN, batch=16, heads=32, rows=1, keys=8192, paged=16, group=8),
     "decode 8 x 8k, paged": replace(PLAIN, batch=8, heads=32, rows=1, keys=8192, paged=16, group=4),
 }  # fmt: skip
 

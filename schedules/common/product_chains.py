@@ -25,7 +25,8 @@ Tail = Literal["exact", "guard"]
 @dataclass(frozen=True)
 class Chain:
     """The two products, what is made of each score before the first fold, that fold, what needs its end, and what is
-    made of the second product or of folds."""
+    made of the second product or of folds; and the products `beside` the first one, among what comes before the fold,
+    where scores are made of several."""
 
     first: Contraction
     before: tuple[str, ...]
@@ -33,27 +34,41 @@ class Chain:
     after: tuple[str, ...]
     second: Contraction
     last: tuple[str, ...]
+    beside: tuple[Contraction, ...] = ()
+
+    @property
+    def products(self) -> tuple[Contraction, ...]:
+        """All of them, in order."""
+        return (self.first, *self.beside, self.second)
 
 
 def chain(s: lp.Schedule) -> Chain | None:
     """The stages of `s` as a chain of products, each in a nest of its own over the same rows; None if they are not."""
     products = _products(s)
-    if len(products) != 2 or s.stages[0] != products[0].stage:
+    if len(products) < 2 or s.stages[0] != products[0].stage:
         return None
-    first, second = products
+    first, *beside, second = products
     n = s.stages.index(second.stage)
     ends = _ends(s, s.stages[1:n])
     between, last = [x for x in s.stages[1:n] if x not in ends], (*ends, *s.stages[n + 1 :])
-    folds = [x for x in between if s.reduced(x)]
-    sizes = [s.loop(x).extent for x in (first.row, first.column)]
-    if not folds or any(map(s.reduced, last)):
+    own = {x.stage for x in beside}
+    folds = [x for x in between if s.reduced(x) and x not in own]
+    if not folds or any(map(s.reduced, last)) or any(len(s.reduced(x)) != 1 for x in folds):
         return None
-    lengths = [[s.loop(x).extent for x in s.loops(stage)][-2:] for stage in between]
-    lengths.append([s.loop(x).extent for x in (second.row, second.reduced)])
-    if any(x != sizes for x in lengths) or any(len(s.reduced(x)) != 1 for x in folds):
+    pairs = [*(s.loops(x)[-2:] for x in between if x not in own), (second.row, second.reduced)]
+    pairs += [(x.row, x.column) for x in beside]
+    if not _are_alike(s, (first.row, first.column), pairs):
         return None
     m = between.index(folds[0])
-    return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second, tuple(last))
+    if not own <= {*between[:m]}:
+        return None
+    return Chain(first, tuple(between[:m]), folds[0], tuple(between[m + 1 :]), second, tuple(last), tuple(beside))
+
+
+def _are_alike(s: lp.Schedule, loops: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> bool:
+    """Whether each of `others` has the lengths of `loops`."""
+    sizes = [s.loop(x).extent for x in loops]
+    return all([s.loop(x).extent for x in other] == sizes for other in others)
 
 
 def _with_operands(s: lp.Schedule) -> lp.Schedule | None:
@@ -73,13 +88,19 @@ def factored(s: lp.Schedule) -> tuple[lp.Schedule, Chain] | None:
     chain."""
     s = _with_powers(s)
     found = _products(s)
-    if len(found) == 1 and (t := _with_operands(s)) is not None:
-        s, found = t, _products(t)  # powers that the product makes itself
-    if len(found) != 2:
+    if _makes_powers(s, found) and (t := _with_operands(s)) is not None:
+        s, found = t, _products(t)
+    if len(found) < 2:
         return None
-    s = if_legal(s, "factor_out", found[1].stage)
+    s = if_legal(s, "factor_out", found[-1].stage)
     c = chain(s)
     return None if c is None else (s, c)
+
+
+def _makes_powers(s: lp.Schedule, found: Sequence[Contraction]) -> bool:
+    """Whether the last sum of `s` may be a product that makes its left operand itself: one that is not `found`."""
+    sums = [x for x in s.stages if s.reduced(x)]
+    return len(found) == 1 or (len(found) > 1 and sums[-1] != found[-1].stage)
 
 
 def require_chain(s: lp.Schedule) -> tuple[lp.Schedule, Chain]:
@@ -101,7 +122,7 @@ def backwards_if_legal(schedule: Callable[..., lp.Schedule], *args: Any) -> lp.S
 
 def float_of_16_bits(s: lp.Schedule, c: Chain) -> str:
     """The type of what both products of `c` read; ScheduleError unless it is one float of 16 bits."""
-    read = {t.dtype.name for x in (c.first, c.second) for t in operands_read(s, x.stage)}
+    read = {t.dtype.name for x in c.products for t in operands_read(s, x.stage)}
     if read not in ({"bfloat16"}, {"float16"}):
         raise lp.ScheduleError(f"the products are of {' and '.join(sorted(read))}, and not both of one 16-bit float")
     return read.pop()
@@ -158,10 +179,9 @@ def with_shared_powers(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
 
 def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
     """`s` with a stage for what its folds make of each element of the first product, if there is none."""
-    if c.before:
+    if len(c.before) > len(c.beside):
         return s, c
-    made = result_of(s, c.first.stage)
-    s, scores = s.reindex(c.fold, made).with_stage
+    s, scores = _with_scores_of(s, c)
     for stage in c.after:
         s = if_legal(s, "compute_once", scores, stage)
     return s, chain(s) or c
@@ -170,7 +190,7 @@ def with_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
 def with_narrow_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
     """`s` with a stage for what its folds make of each element of the first product in 16 bits, if they round it so
     first, and there is none: it is rounded once for all of them."""
-    if c.before:
+    if len(c.before) > len(c.beside):
         return s, c
     for kind in NARROW:
         t = legal(s, _scores_of, c, kind)
@@ -180,10 +200,18 @@ def with_narrow_scores(s: lp.Schedule, c: Chain) -> tuple[lp.Schedule, Chain]:
 
 
 def _scores_of(s: lp.Schedule, c: Chain, kind: str) -> lp.Schedule:
-    s, scores = s.reindex(c.fold, result_of(s, c.first.stage), dtype=kind).with_stage
+    s, scores = _with_scores_of(s, c, dtype=kind)
     for stage in c.after:
         s = if_legal(s, "compute_once", scores, stage)
     return s
+
+
+def _with_scores_of(s: lp.Schedule, c: Chain, dtype: str | None = None) -> tuple[lp.Schedule, str]:
+    """`s` with a stage for what its fold makes of an element of each product before it, and that stage."""
+    made = tuple(result_of(s, x.stage) for x in (c.first, *c.beside))
+    if len(made) == 1:
+        return s.reindex(c.fold, made[0], dtype=dtype).with_stage
+    return s.reindex(c.fold, made, *s.loops(c.fold), dtype=dtype).with_stage
 
 
 def blocked(
@@ -253,6 +281,7 @@ def _merged_into(s: lp.Schedule, stage: str, own: str, block: str, rows: int, ta
 def _in_one_loop(s: lp.Schedule, c: Chain, outer: str) -> lp.Schedule:
     """The second product, and what needs the end of the fold, in the loop `outer` over its blocks."""
     s = s.simplify(drop_unit_loops=True).rolling_update((*c.after, c.second.stage), outer)
-    for stage in reversed((c.first.stage, *c.before)):
+    beside = [x.stage for x in c.beside]  # products first, one right after the other
+    for stage in reversed((c.first.stage, *beside, *(x for x in c.before if x not in beside))):
         s = s.compute_at(stage, outer)
     return s

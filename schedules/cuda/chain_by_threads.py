@@ -28,6 +28,8 @@ def chain_by_threads(s: lp.Schedule, *, threads: int = CHAIN_THREADS, flight: in
     rows of the right operands have a vector of these each, `flight` of them under way."""
     s, c = require_chain(s)
     rows, keys, depth, width = (extent(s, x) for x in (c.first.row, c.first.column, c.first.reduced, c.second.column))
+    if c.beside:
+        raise lp.ScheduleError("scores of several products are none of threads")
     if rows is None or rows > FEW_ROWS or keys is None or depth is None or width is None:
         raise lp.ScheduleError("rows are not few, or columns are not of a number that is known")
     if not c.first.right.along or c.second.right.along:

@@ -54,6 +54,8 @@ def chain_in_parts(
     what these give. Blocks are a warp, which multiplies floats of 16 bits on tensor cores, `keys` columns at a time; or
     work `by_threads`, each of which has a vector of a row."""
     s, c = factored(s) or require_chain(s.simplify(drop_unit_loops=True))  # of one row, others become rows
+    if c.beside:
+        raise lp.ScheduleError("scores of several products have no parts", suggestion="product_chain")
     if not _has_few_rows(s, c):
         raise lp.ScheduleError("the rows of the chain are not few", suggestion="product_chain")
     part = part or _columns_of_part(s, c, keys)

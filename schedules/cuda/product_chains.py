@@ -107,16 +107,17 @@ def _in_blocks(
     s, c, tiles, block, outer, batch = in_one_loop(s, c, (rows, keys), (unit.depth, unit.piece), backwards=backwards)
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS)
     for stage in s.stages:
-        if stage not in (c.first.stage, c.second.stage, *tiles):
+        if stage not in (*(x.stage for x in c.products), *tiles):
             s = by_warpgroups(s, inside(s, stage, block, outer)[0])
-    s, once = copied_by_boxes(s, tiles, unit, rows)
-    s = product_by_warpgroups(s, c.first, unit, block, outer, "")
+    s, once = copied_by_boxes(s, tiles, 1 + len(c.beside), unit, rows)
+    for product in (c.first, *c.beside):
+        s = product_by_warpgroups(s, product, unit, block, outer, "")
     s = product_by_warpgroups(s, c.second, unit, block, outer, "_ar")
     s = s.specialize_warps(outer, stages=stages, registers=registers(rows // GROUP_ROWS), once=once)
     return batched(_overlapped(s, c, tiles[-1], outer), batch)
 
 
-ChainLoop = tuple[lp.Schedule, Chain, tuple[str, str, str], str, str, list[str]]
+ChainLoop = tuple[lp.Schedule, Chain, tuple[str, ...], str, str, list[str]]
 
 
 def in_one_loop(
@@ -136,12 +137,18 @@ def in_one_loop(
     s, tiles = _operands(s, c, whole, size[0], block, outer)
     s = _in_whole_tiles(s, tiles, (count or size[0], size[0]), block, outer)
     cut = "guard" in tails or rows < size[0]
-    s = _without_guards(s, c, tiles, block, outer) if cut else if_legal(s, "pad", c.first.stage)
+    s = _without_guards(s, c, tiles, block, outer) if cut else _padded(s, c)
     for stage in s.stages:
         s = s.decompose_reduction(stage, outer) if outer in s.reduced(stage) else s
     for stage in s.stages:
         s = if_legal(s, "use_exp2", stage)  # of scores as they are stored: one operation
     return s, c, tiles, block, outer, batch
+
+
+def _padded(s: lp.Schedule, c: Chain) -> lp.Schedule:
+    for product in (c.first, *c.beside):
+        s = if_legal(s, "pad", product.stage)
+    return s
 
 
 def _tail(count: int | None, size: int) -> Tail:
@@ -150,23 +157,26 @@ def _tail(count: int | None, size: int) -> Tail:
 
 def _operands(
     s: lp.Schedule, c: Chain, whole: tuple[int, int], rows: int, block: str, outer: str
-) -> tuple[lp.Schedule, tuple[str, str, str]]:
+) -> tuple[lp.Schedule, tuple[str, ...]]:
     """Tiles in shared memory of what the products read from memory: rows once for each block, and keys and values for
-    each block of these; their rows `whole` numbers of elements, of which the rest is 0."""
+    each block of these; their rows `whole` numbers of elements, of which the rest is 0. Tiles of rows come first, and
+    that of values last."""
     depth, piece = whole
-    made: list[str] = []
-    places = ((c.first, c.first.left, block), (c.first, c.first.right, outer), (c.second, c.second.right, outer))
-    if (extent(s, c.first.reduced) or 0) % depth:
-        s = s.split(s.loops(c.first.stage)[-1], depth)  # steps that are whole products, once tiles are padded
+    made, of_scores = list[str](), (c.first, *c.beside)
+    places = [*((x, x.left, block) for x in of_scores), *((x, x.right, outer) for x in of_scores)]
+    places.append((c.second, c.second.right, outer))
+    for product in of_scores:
+        if (extent(s, product.reduced) or 0) % depth:
+            s = s.split(s.loops(product.stage)[-1], depth)  # steps that are whole products, once tiles are padded
     for product, operand, at in places:
         s, copy = copied_operand(s, product.stage, operand, "shared", at)
         high, width = (extent(s, x) or 0 for x in s.loops(copy)[-2:])
-        short = not made and high < rows
+        short = at == block and high < rows
         s = s.align_dim(copy, 0, rows) if short else s
         s = s.align_dim(copy, 1, piece) if width % piece else s
         s = s.pad(copy) if short or width % piece else s
         made.append(copy)
-    return s, (made[0], made[1], made[2])
+    return s, tuple(made)
 
 
 def _in_whole_tiles(
@@ -208,7 +218,8 @@ def _without_guards(s: lp.Schedule, c: Chain, tiles: tuple[str, ...], block: str
 def _overlapped(s: lp.Schedule, c: Chain, copy: str, outer: str) -> lp.Schedule:
     """The second product a block later, so that it and the next block's first one are under way together, and with
     what is made of that block's scores."""
-    made = next(x for x in s.stages[s.stages.index(c.first.stage) + 1 :] if outer in s.loops(x))
+    last = (c.first, *c.beside)[-1].stage
+    made = next(x for x in s.stages[s.stages.index(last) + 1 :] if outer in s.loops(x))
     late = (outer, copy, c.second.stage)
     return if_legal(s, "retime", *late, before=made)  # of one block
 
@@ -255,11 +266,11 @@ def _keys(s: lp.Schedule, c: Chain) -> int:
 
 def _fitting(s: lp.Schedule, c: Chain) -> tuple[int, ...]:
     """Numbers of keys of which there is room for a block, from the largest."""
-    size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
+    size = max(sum(extent(s, x.reduced) or 0 for x in (c.first, *c.beside)), extent(s, c.second.column) or 0)
     found = next((x for widest, x in KEYS if size <= widest), None)
     if found is None:
         raise lp.ScheduleError(f"no block of keys of {size} elements fits a multiprocessor")
-    return tuple(range(found, 0, -STEP))
+    return tuple(range(2 * found // (2 + len(c.beside)) // STEP * STEP, 0, -STEP))  # of scores, powers, and more scores
 
 
 def _whole_keys(s: lp.Schedule, c: Chain, divided: int = 0) -> int | None:
@@ -304,18 +315,19 @@ def _units_first(s: lp.Schedule, buffer: str) -> lp.Schedule:
 
 
 def copied_by_boxes(
-    s: lp.Schedule, tiles: tuple[str, ...], unit: Unit, rows: int
+    s: lp.Schedule, tiles: tuple[str, ...], of_rows: int, unit: Unit, rows: int
 ) -> tuple[lp.Schedule, tuple[str, ...]]:
-    """The copies of tiles by boxes; and that of rows, if it is such a copy, else it is made by all threads."""
-    once: tuple[str, ...] = ()
+    """The copies of tiles by boxes; and those of rows, the first ones, that are such copies: others are made by all
+    threads."""
+    once = list[str]()
     for copy in tiles:
         s = s.set_layout(copy, swizzled(extent(s, s.loops(copy)[-2]) or 0, unit.vector))
         boxes = boxes_of(s, copy, unit, 1)
-        if boxes is None and copy != tiles[0]:
+        if boxes is None and copy not in tiles[:of_rows]:
             raise lp.ScheduleError(f"{copy} is not copied in boxes")
-        once = (copy,) if boxes is not None and copy == tiles[0] else once
+        once += [copy] if boxes is not None and copy in tiles[:of_rows] else []
         s = boxes or copy_by_threads(s, copy, rows // GROUP_ROWS, None, unit.vector)
-    return s, once
+    return s, tuple(once)
 
 
 def product_by_warpgroups(s: lp.Schedule, c: Contraction, unit: Unit, block: str, outer: str, kind: str) -> lp.Schedule:

@@ -36,7 +36,7 @@ def product_chain_mma(s: lp.Schedule, *, warps: int = WARPS, keys: int | None = 
 
 def _warp_keys(s: lp.Schedule, c: Chain) -> int:
     """The keys of a block: the most of which there is room for, and at least two blocks."""
-    size = max(extent(s, x) or 0 for x in (c.first.reduced, c.second.column))
+    size = max(sum(extent(s, x.reduced) or 0 for x in (c.first, *c.beside)), extent(s, c.second.column) or 0)
     found = next((x for most, x in KEYS if size <= most), None)
     if found is None:
         raise lp.ScheduleError(f"no block of keys of {size} elements fits the registers of a warp")
@@ -51,18 +51,24 @@ def _in_warp_blocks(s: lp.Schedule, c: Chain, unit: Unit, warps: int, keys: int,
     s, c, tiles, block, outer, batch = in_one_loop(
         s, c, (warps * MMA_ROWS, keys), (unit.depth, unit.depth), backwards=backwards
     )
-    products = (c.first.stage, c.second.stage)
-    left = next(t.buffer for t in s.accesses(c.second.stage) if not t.write and t.buffer != tiles[2])
+    products = tuple(x.stage for x in c.products)
+    left = next(t.buffer for t in s.accesses(c.second.stage) if not t.write and t.buffer != tiles[-1])
     s = in_registers(s, block, outer, HELD_SUMS, HELD_ROWS, {left: HELD_POWERS})
     for stage in s.stages:
         if stage not in (*products, *tiles):
             s, (warp, _) = s.split(inside(s, stage, block, outer)[0], MMA_ROWS, tail="exact").with_loops
             s = s.bind(warp, "warp.y")
-    s = _warp_product(s, c.first, unit, block, outer)
-    s = _warp_product(s, c.second, unit, block, outer)
+    for product in c.products:
+        s = _warp_product(s, product, unit, block, outer)
     for tile in tiles:
         s = s.set_layout(tile, swizzled(extent(s, s.loops(tile)[-1]) or 0, unit.vector))
-        s = copy_by_warps(s, tile, (warps, 1), f"cp_async_{unit.short}" if tile != tiles[0] else None, unit.vector)
+        s = copy_by_warps(
+            s,
+            tile,
+            (warps, 1),
+            f"cp_async_{unit.short}" if tile not in tiles[: 1 + len(c.beside)] else None,
+            unit.vector,
+        )
     late = [x for x in s.stages if outer in s.loops(x) and x not in tiles]
     s = if_legal(s, "retime", outer, *late)  # copies run a block ahead
     return batched(s, batch)

@@ -48,7 +48,8 @@ def product_chain(s: lp.Schedule) -> lp.Schedule | None:
 def _fits(s: lp.Schedule, c: Chain) -> bool:
     keys = extent(s, c.first.column)
     float32 = all(t.dtype.name == "float32" for x in s.stages for t in s.accesses(x))
-    return float32 and (keys is None or keys >= SHORT * CHAIN_KEYS) and len(c.first.batch) == len(c.second.batch)
+    alone = not c.beside and len(c.first.batch) == len(c.second.batch)
+    return alone and float32 and (keys is None or keys >= SHORT * CHAIN_KEYS)
 
 
 def _is_whole(length: int | None, size: int) -> bool:

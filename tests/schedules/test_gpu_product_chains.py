@@ -118,6 +118,24 @@ def test_heads_that_share_keys_and_powers_that_the_product_makes() -> None:
     assert float(np.abs(got - wanted(x, y, z, lambda s, i, j: cap * np.tanh(s / cap))).max()) < 0.03
 
 
+def test_scores_that_are_sums_of_two_products() -> None:
+    """As queries and keys with a part that all heads share: both products and the chain after them are one loop."""
+    names, depths = ("Q", "K", "QR", "KR", "V"), (64, 64, 16, 16, 64)
+    q, k, qr, kr, v = (lp.placeholder((64, d), "bfloat16", name=x) for x, d in zip(names, depths, strict=True))
+    scores = ((q @ k.T).astype("float32") + (qr @ kr.T).astype("float32")) * 0.1
+    s = hopper(lp.Schedule(lp.softmax(scores).astype("bfloat16") @ v), keys=32)
+    lp.compile_source(s, "sm_90a")  # refused if ptxas makes products wait for one another
+    func = lp.lower(s, "cuda")[0]
+    assert len([x for x in statements(func.body) if isinstance(x, Kernel)]) == 1
+    rng = np.random.default_rng(0)
+    some = {a.buffer.name: rng.standard_normal([n.value for n in a.buffer.shape]) for a in func.args[:5]}
+    given = {x: y.astype(ml_dtypes.bfloat16) for x, y in some.items()}
+    a, b, ar, br, c = (given[x].astype(float) for x in names)
+    p = np.exp((a @ b.T + ar @ br.T) * 0.1)
+    got = interpret(func, [*given.values()])["out"].astype(float)
+    assert np.abs(got - p / p.sum(-1, keepdims=True) @ c).max() < 0.05
+
+
 def test_rows_of_pages_are_copied_page_by_page() -> None:
     """Pages that a table selects, two for a block of keys: a box for each of these."""
     page, pages, depth = 16, 4, 64

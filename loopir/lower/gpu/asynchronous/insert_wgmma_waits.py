@@ -18,6 +18,7 @@ from loopir.ir.grammar import (
     Body,
     Buffer,
     Cmp,
+    Const,
     Fence,
     Func,
     If,
@@ -27,6 +28,7 @@ from loopir.ir.grammar import (
     MBarrierWait,
     RegisterFence,
     Stmt,
+    Store,
     Var,
 )
 from loopir.ir.instr.match_nest import match
@@ -140,7 +142,7 @@ def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
             last.append(s)
         else:
             runs.append([s] if _only_products(s) else s)
-    for s in runs:
+    for s in _started_first(runs):
         if isinstance(s, list):
             new = _Group(s, awaited)
             blocking = [n for n, g in enumerate(going) if g.sums & new.left or g.sums & new.sums]
@@ -160,6 +162,36 @@ def _as_needed(body: Body, late: Mapping[int, int]) -> Body:
     if going:
         wait(len(going))
     return tuple(out)
+
+
+def _started_first(runs: Sequence[Stmt | list[Stmt]]) -> list[Stmt | list[Stmt]]:
+    """`runs` with the sums of products set to numbers before the products that come just before: registers that are
+    set while some are under way make ptxas wait for these."""
+    out: list[Stmt | list[Stmt]] = []
+    for s in runs:
+        at = len(out)
+        registers = () if isinstance(s, list) else _registers_set(s)
+        while registers and at and _may_follow(out[at - 1], {b.name for b in registers}):
+            at -= 1
+        moved = any(isinstance(x, list) for x in out[at:])
+        out[at:at] = [s, *(RegisterFence(b) for b in registers if moved)]
+    return out
+
+
+def _registers_set(s: Stmt) -> tuple[Buffer, ...]:
+    """The fragments that `s` stores numbers to, if it does nothing else; else none."""
+    stores = [x for x in statements((s,)) if not isinstance(x, Loop)]
+    found = [x.buffer for x in stores if isinstance(x, Store) and isinstance(x.value, Const)]
+    numbers = len(found) == len(stores) and all(b.scope == "fragment" for b in found)
+    return tuple({b.name: b for b in found}.values()) if numbers else ()
+
+
+def _may_follow(before: Stmt | list[Stmt], registers: set[str]) -> bool:
+    """Whether `before`, products of others than `registers` or what is done with barriers of rings, may as well come
+    after these are set."""
+    if isinstance(before, list):
+        return not any(registers & accessed_buffers(x) for x in before)
+    return isinstance(before, MBarrierWait) or releases(before)
 
 
 def _released_later(loop: Loop, by: int) -> tuple[Body, Body]:
