@@ -12,7 +12,10 @@ from collections.abc import Iterator
 
 import loopir as lp
 
-from .nest_queries import evaluates_functions, extent, functions_of, if_legal, one_nest
+from .nest_queries import extent, functions_of, if_legal, one_nest
+
+LEAST_WORK = 8
+"""Of an instruction whose result is worth a table: those that take as long as so many others, as sqrt and a quotient."""
 
 
 @lp.composite
@@ -28,12 +31,15 @@ def hoisted_tables(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 def _repeated(s: lp.Schedule, stage: str) -> Iterator[tuple[int, ...]]:
     """For each function in `stage`, which of its loops it depends on, where a loop around one of them has no part in
-    it."""
+    it, or a fold has none whose terms lie along one of them: lanes go inside it."""
     loops = s.loops(stage)
-    for value in functions_of(s, stage):
+    terms = [t for t in s.accesses(stage) if not all(t.invariant(x) for x in s.reduced(stage))]
+    for value in functions_of(s, stage, LEAST_WORK):
         named = {*re.findall(r"\w+", lp.text(value))}
         inside = tuple(n for n, x in enumerate(loops) if x in named)
-        if inside and any(n not in inside and extent(s, x) != 1 for n, x in enumerate(loops[: inside[-1]])):
+        across = any(t.contiguous(loops[n]) for t in terms for n in inside)
+        around = len(loops) if across else max(inside, default=0)
+        if inside and any(n not in inside and extent(s, x) != 1 for n, x in enumerate(loops[:around])):
             yield inside
 
 
@@ -57,5 +63,5 @@ def _table(s: lp.Schedule, stage: str, dims: tuple[int, ...]) -> lp.Schedule:
     if t.loops(stage) != order:
         return s
     for x in made:  # elements that are read as they lie need no table
-        t = t if evaluates_functions(t, x) else if_legal(t, "compute_inline", x)
+        t = t if any(functions_of(t, x, LEAST_WORK)) else if_legal(t, "compute_inline", x)
     return t

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -46,14 +47,15 @@ def evaluates_functions(s: lp.Schedule, stage: str) -> bool:
     return next(functions_of(s, stage), None) is not None
 
 
-def functions_of(s: lp.Schedule, stage: str) -> Iterator[Any]:
+def functions_of(s: lp.Schedule, stage: str, least: float = math.inf) -> Iterator[Any]:
     """The values of `stage`, whole ones before their parts, that are made by a function that takes several instructions
-    after one another, as exp."""
+    after one another, as exp, or by one instruction that takes as long as `least` others, as a quotient."""
     pending: list[Any] = [s.loop(x) for x in s.loops(stage)[-1:]]
     while pending:
         x = pending.pop()
         function = getattr(x, "fn", None)
-        if function is not None and getattr(function, "ulp", 0.0) > 0 and function.work > 1:
+        work = getattr(function, "work", 1)
+        if work > 1 and (getattr(function, "ulp", 0.0) > 0 or work >= least):
             yield x
         if getattr(x, "label", stage) == stage:
             inside = (getattr(x, name, ()) for name in ("body", "then", "orelse", "values", "args"))
