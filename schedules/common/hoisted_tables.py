@@ -15,7 +15,7 @@ import loopir as lp
 from .nest_queries import extent, functions_of, if_legal, one_nest
 
 LEAST_WORK = 8
-"""Of an instruction whose result is worth a table: those that take as long as so many others, as sqrt and a quotient."""
+"""Of an instruction whose result is worth a table: those that take as long as so many others, as a quotient."""
 
 
 @lp.composite

@@ -6,12 +6,14 @@ on its own, the vectors are folded into one at the end of the row, and its lanes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
 from ..common.nest_queries import extent, if_legal, reads_of
+from .periodic_reads import MOST_LANES
 from .threads import parallel_if_legal
 
 PARTIAL_VECTORS = 4
@@ -20,6 +22,8 @@ EXCHANGED = 4
 """Whole vectors from which the lanes of one are picked, at most."""
 PART = 1 << 15
 """Elements that a thread folds at once, of a fold of all that there is."""
+WORTH_WIDENING = 16
+"""Iterations from which sums in narrower integers pay for being widened at the end."""
 SHORT_ROW = 64
 """Iterations at most of a fold whose length varies that are one by one: masks, and lanes that are folded at its end,
 take as long as half as many additions after one another."""
@@ -69,8 +73,14 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     if lanes < 2 or (most is not None and most < (SHORT_ROW if length is None else lanes)):
         return s
     vectors = PARTIAL(vectors, at=stage)
-    vectors = vectors if length is None else min(vectors, length // lanes)
-    vectors = 1 << (vectors.bit_length() - 1)  # others are masked, and folded, one by one
+    for width, dtype in _narrow_lanes(s, stage, lanes):
+        count = _whole_vectors(min(vectors, MOST_LANES // width), width, length)
+        t, (outer, lane) = s.split(loop, width * count).with_loops
+        t = t if t.why("rfactor", stage, lane) is not None else _fold_privately(t, stage, lane)
+        parts = [x for x in t.stages if x not in s.stages]
+        if parts and t.why("narrow_sum", parts[0], dtype) is None:
+            return _vectorized(t.narrow_sum(parts[0], dtype), stage, outer, lane) or s
+    vectors = _whole_vectors(vectors, lanes, length)
     t, (outer, lane) = s.split(loop, lanes * vectors).with_loops
     if t.why("rfactor", stage, lane) is not None:
         return s
@@ -78,11 +88,33 @@ def folded(s: lp.Schedule, stage: str, *, lanes: int | None = None, vectors: int
     if vectors > 1 and sum(x.write for x in t.accesses(stage)) > 1:  # comparisons: the masks of each vector by itself
         t, (turn, lane) = t.split(lane, lanes).with_loops
         t = t.unroll(turn)
-    if t.why("vectorize", lane) is not None:
-        return s
-    t = t.vectorize(lane)
-    t = if_legal(t, "partition", outer)
+    return _vectorized(t, stage, outer, lane) or s
+
+
+def _whole_vectors(vectors: int, lanes: int, length: int | None) -> int:
+    """A power of two, as others are masked, and folded, one by one: of `vectors` and the whole ones in `length`."""
+    return 1 << ((vectors if length is None else min(vectors, length // lanes)).bit_length() - 1)
+
+
+def _vectorized(s: lp.Schedule, stage: str, outer: str, lane: str) -> lp.Schedule | None:
+    """`s` with the partial results along `lane`, and what folds them, in vectors; None where they cannot be."""
+    if s.why("vectorize", lane) is not None:
+        return None
+    t = if_legal(s.vectorize(lane), "partition", outer)
     return if_legal(t, "vectorize", t.loops(stage)[-1])  # the vector is folded by halves
+
+
+def _narrow_lanes(s: lp.Schedule, stage: str, lanes: int) -> Iterator[tuple[int, str]]:
+    """Integers in which each lane of a sum of wider ones may have its part, narrowest first, and the elements of a
+    vector that has more than `lanes` of them and of what the sum reads."""
+    (total, *others), loop = [t for t in s.accesses(stage) if t.write], s.loops(stage)[-1]
+    if others or not total.dtype.is_integer or lanes != lanes_of(s, stage) or not runs_along(s, stage):
+        return
+    least = max((t.dtype.bytes for t in reads_of(s, stage) if not t.invariant(loop)), default=total.dtype.bytes)
+    for bits in (8, 16, 32):
+        width = lp.vector_unit()[0] // max(least, bits // 8)
+        if bits < 8 * total.dtype.bytes and lanes < width <= (extent(s, loop) or 0) // WORTH_WIDENING:
+            yield from ((width, f"uint{bits}"), (width, f"int{bits}"))
 
 
 @lp.composite

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from meaning import same_in_the_ring
 
 import loopir as lp
@@ -60,3 +61,22 @@ def test_short_folds_of_varying_length_are_one_by_one() -> None:
     for n, partial in ((16, False), (200, True)):
         t = schedules.auto(lp.Schedule(lp.parse(text.format(n))), "llvm")
         assert any("_rf" in x for x in t.buffers) == partial
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.sampled_from(["int8", "uint8", "int16"]), st.integers(1, 40000), st.booleans(), st.booleans())
+def test_sums_of_narrow_integers_hold_the_extremes(dtype: str, length: int, count: bool, largest: bool) -> None:
+    """Lanes add up in the narrowest integers that hold what they do; every term is as large as it can be."""
+    x = lp.placeholder((length,), dtype, name="x")
+    extreme = np.iinfo(dtype).max if largest else np.iinfo(dtype).min
+    full = np.full(length, extreme, dtype)
+    s = lp.Schedule(lp.sum(lp.where(x == int(extreme), 1, 0) if count else x).named("y"))
+    made = schedules.folded(s, s.stages[0])
+    assert made.build("llvm")(full) == (length if count else int(extreme) * length)
+
+
+def test_a_count_of_bytes_is_in_bytes() -> None:
+    x = lp.placeholder((4000,), "uint8", name="x")
+    s = lp.Schedule(lp.sum(lp.where(x == 10, 1, 0)).named("y"))
+    made = schedules.folded(s, s.stages[0])
+    assert 'alloc("uint8[' in lp.text(made.func)
