@@ -109,6 +109,14 @@ class DType:
         ends = (other.least, other.greatest) if self != other and self.is_integer and other.is_integer else ()
         return bool(ends) and all(self.holds(int(x)) for x in ends)
 
+    def holds_all(self, other: DType) -> bool:
+        """Whether it is a float that has all values of `other`, a float, too: each is the same in both."""
+        if not (self.is_float and other.is_float) or (other.has_infinity and not self.has_infinity):
+            return False
+        mine, its = (ml_dtypes.finfo(x.numpy) for x in (self, other))
+        small = float(mine.smallest_subnormal) <= float(its.smallest_subnormal)
+        return self.digits >= other.digits and small and float(mine.max) >= float(its.max)
+
 
 float16 = DType("float16", "float", 16)
 bfloat16 = DType("bfloat16", "float", 16)

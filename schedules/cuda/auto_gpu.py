@@ -62,6 +62,7 @@ from .tiled_products import (
     tensor_product,
     views_of,
 )
+from .wider_operands import chain_of_wider_operands
 
 DEFAULT_THREADS = 256
 """Of a block, of a stage that no recipe takes: eight warps."""
@@ -83,6 +84,9 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
             if chained := with_views_split(s, partial(lowered, schedule=chain)):
                 return chained
         others = partial(_by_table, threads, is_new=is_new)
+        for chain in (product_chain, product_chain_mma):
+            if made := lowered(s, chain_of_wider_operands, chain, others):
+                return made
         again = lowered(s, with_recomputed_products, others=others) if lp.machine().has("wgmma") else None
         return again or _cheapest_form(s, others)
 

@@ -35,3 +35,16 @@ def test_what_is_no_type_is_refused_with_those_there_are() -> None:
     for spec in ("float12", "complex64", "", "U3"):
         with pytest.raises(TypeError):
             dtype(spec)
+
+
+def test_floats_that_hold_all_of_another() -> None:
+    floats = [t for t in ALL_DTYPES if t.is_float]
+    held = {(a.name, b.name) for a, b in product(floats, floats) if a.holds_all(b)}
+    assert {(a, b) for a in ("float16", "bfloat16") for b in ("float8_e4m3fn", "float8_e5m2")} < held
+    assert not held & {("float16", "bfloat16"), ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")}
+    for a, b in held:
+        size = dtype(b).bytes
+        some = np.arange(256 ** min(size, 2), dtype=f"uint{8 * size}").view(dtype(b).numpy)
+        with np.errstate(invalid="ignore"):  # of some that are NaN
+            back = some.astype(dtype(a).numpy).astype(some.dtype)
+            assert np.array_equal(back.astype(float), some.astype(float), equal_nan=True)

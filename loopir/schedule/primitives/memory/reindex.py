@@ -20,6 +20,7 @@ from loopir.ir.grammar import (
     TRUE,
     Alloc,
     Buffer,
+    Cast,
     Cmp,
     Cond,
     Func,
@@ -30,7 +31,9 @@ from loopir.ir.grammar import (
     Loop,
     Node,
     Not,
+    Reduce,
     Select,
+    Stmt,
     Store,
     Value,
     ValueToCond,
@@ -41,7 +44,15 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layout.layouts import reads_only
 from loopir.ir.printer import text
-from loopir.ir.traverse.walk import children, free_vars, fresh_name, loaded_buffers, nodes, substitute
+from loopir.ir.traverse.walk import (
+    children,
+    free_vars,
+    fresh_name,
+    loaded_buffers,
+    nodes,
+    replace_stmt,
+    substitute,
+)
 from loopir.schedule.core.find import find_buffer, find_loop, join_names
 from loopir.schedule.core.naming import UsedNames, free_name
 from loopir.schedule.legality.effects import allocates
@@ -73,9 +84,10 @@ def reindex(
 
     That is the largest value of the stage that has the buffer's type, or `dtype`, and is computed from nothing else,
     padding and conversions on the way included, and that depends on none of the stage's other loops. Of several
-    buffers, it is computed from all of them. It is computed before the nest, or in each iteration of loop `at`. Unless
-    told, `loops` are those that it depends on, outer ones first. Where `buffer` is what the stage stores into, and does
-    not read, it is all that is stored. `name` is the memory's.
+    buffers, it is computed from all of them. A float that the stage converts to one of more bits may be kept in any
+    `dtype` between these two that has all its values. It is computed before the nest, or in each iteration of loop
+    `at`. Unless told, `loops` are those that it depends on, outer ones first. Where `buffer` is what the stage stores
+    into, and does not read, it is all that is stored. `name` is the memory's.
 
     before:
         def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
@@ -129,6 +141,20 @@ def reindex(
     refuses: reindex("Y", "W", dtype="i0")       # 'i0' is not an element type
 
     before:
+        def e(X: "float8_e4m3fn[8]", Y: "out float32[8]"):
+            for i in range(8):
+                Y[i] = float32(X[i]) * 2.0
+    call:    reindex("Y", "X", dtype="bfloat16")
+    after:
+        def e(X: "float8_e4m3fn[8]", Y: "out float32[8]"):
+            with alloc("bfloat16[8]") as X_at:
+                for i_1 in range(8):
+                    X_at[i_1] = bfloat16(X[i_1])
+                for i in range(8):
+                    Y[i] = float32(X_at[i]) * 2.0
+    refuses: reindex("Y", "X", dtype="float8_e5m2")  # Y makes nothing of X
+
+    before:
         def g(A: "inout float32[9]"):
             for i in range(8):
                 A[i + 1] = A[i] * 2.0
@@ -144,9 +170,11 @@ def reindex(
     sources = [find_buffer(func, b) for b in ((buffer,) if isinstance(buffer, str) else buffer)]
     if not sources:
         raise ScheduleError("no buffer is named", suggestion="what the stage reads")
-    site = find_site(func, stage, at, [b.name for b in sources])
-    inner = _stage_loops(site)
     kind = sources[0].dtype if dtype is None else find_dtype(dtype)
+    site = find_site(func, stage, at, [b.name for b in sources])
+    converted = _converted_by(func, site.place.stmt, sources, kind)
+    site = site if converted is func else find_site(converted, stage, at, [b.name for b in sources])
+    inner = _stage_loops(site)
     chosen = [find_loop(func, v).var for v in loops]
     _require_loops_of(inner, chosen, f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}")
     part = _part(site, sources, kind, chosen or list(inner), inner)
@@ -213,6 +241,18 @@ def _part(
             suggestion=f"cache_read of {sources[0].name}, which keeps all that an iteration reads of it",
         )
     return found[0]
+
+
+def _converted_by(func: Func, s: Stmt, sources: Sequence[Buffer], kind: DType) -> Func:
+    """`func` with what `s` converts of `sources` alone to a wider float converted to `kind` first, where that has all
+    of its values, and is not there yet."""
+    names = {b.name for b in sources}
+    if not isinstance(s, Store | Reduce) or any(any(_parts(v, names, kind, set())) for v in _values(s)):
+        return func
+    casts = [n for v in _values(s) for n in nodes(v) if isinstance(n, Cast) and {*_loaded(n.value)} == names]
+    between = [c for c in casts if kind.holds_all(c.value.dtype) and c.type.holds_all(kind)]
+    env: dict[Value, Value] = {c: Cast(Cast(c.value, kind), c.type) for c in between}
+    return replace_stmt(func, s, (with_values(s, env),)) if env else func
 
 
 def _values(s: Node) -> Sequence[Value]:
