@@ -59,7 +59,9 @@ def require_product(s: lp.Schedule, stage: str) -> Product:
 
 def several(s: lp.Schedule, stage: str, least: int = 16) -> bool:
     """Whether `stage` is a product over several loops, of matrices that are not known to be smaller than `least`."""
-    for loop in free_loops(s, stage) if s.reduced(stage) else ():
+    if not s.reduced(stage) or len(reads_of(s, stage)) != 2:  # before any loop is split for a look
+        return False
+    for loop in free_loops(s, stage):
         size = _group(s, stage, loop)
         s = s if size is None else s.split(loop, size, tail="exact")
     p = product(s, stage)

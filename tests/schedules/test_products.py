@@ -104,3 +104,11 @@ def test_sums_are_taken_one_by_one_group_by_group(groups: int, after: bool) -> N
     rng = np.random.default_rng(0)
     arrays = {"x": rng.integers(0, 9, (1, 4, 5, 5)), "w": rng.integers(0, 9, (8, 4 // groups, 2, 2))}
     same_in_the_ring(s, t, {k: v.astype(np.float32) for k, v in arrays.items()}, {})
+
+
+def test_no_loop_is_split_for_a_look_at_what_is_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold of three rows that indices select; 8,000 has 28 divisors, each of which could be a group."""
+    x, t = lp.placeholder((50, 3), "float32", name="x"), lp.placeholder((8000, 3), "int32", name="t")
+    s = lp.Schedule(lp.sum(x[t[:, 0]] * x[t[:, 1]] * x[t[:, 2]], axis=1))
+    monkeypatch.delattr(lp.Schedule, "split")
+    assert not several(s, s.stages[0])
