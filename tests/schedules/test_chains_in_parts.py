@@ -89,6 +89,18 @@ def test_on_tensor_cores(heads: int, group: int, rows: int, keys: int) -> None:
     assert off(func, some, wanted(*some)) < 0.02
 
 
+def test_pages_on_tensor_cores() -> None:
+    """Rows of pages that heads share are copied to tiles in the order of the table, several pages for a block."""
+    func = in_parts(decoding(2, 2, 1, 64, 16, page=8), part=32, keys=16)
+    q, k, v = data(2, 2, 1, 64, 16)
+    table = np.random.default_rng(0).permutation(8).astype(np.int32)
+    stored = [np.empty((8, 8, 1, 16), ml_dtypes.bfloat16) for _ in "KV"]
+    for pages, x in zip(stored, (k, v), strict=True):
+        pages[table] = x.reshape(8, 8, 1, 16)
+    given = {"Q": q, "K": stored[0], "V": stored[1], "table": table}
+    assert off(func, [given[a.buffer.name] for a in func.args if a.access != "out"], wanted(q, k, v)) < 0.02
+
+
 def test_copies_that_are_not_waited_for_are_found() -> None:
     def edit(s: Stmt) -> Stmt | None:
         return replace(s, pending=s.pending + 1) if isinstance(s, AsyncWait) else None
