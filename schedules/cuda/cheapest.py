@@ -145,22 +145,36 @@ def cheapest(
 def _compare(
     s: lp.Schedule, recipes: Sequence[Callable[[lp.Schedule], lp.Schedule]], observer: Observer | None
 ) -> list[tuple[Priced, lp.Schedule]]:
-    """What the recipes make of `s`, and what each costs, if there are several."""
+    """What the recipes make of `s`, and what each costs, if there are several. Lowering takes the cheapest, and, where
+    they are shown to an observer, all: it takes far longer than a price."""
     made, seen_texts = list[tuple[int, lp.Schedule]](), set[str]()
     for n, recipe in enumerate(recipes):
         x = legal(s, recipe)
         if x is not None and (text := lp.text(x.func)) not in seen_texts:  # options that make no difference
             seen_texts.add(text)
-            made += [(n, x)] if is_lowered(x) else []
+            made.append((n, x))
+    seen = observer or _observer.get()
+    if seen is not None or len(made) < 2:
+        made = [(n, x) for n, x in made if is_lowered(x)]
     if len(made) < 2:  # there is nothing to compare
         return [(Priced(n), x) for n, x in made]
-    prices = [lp.predict(x, "cuda") for _, x in made]
-    priced = [(Priced(n, p.seconds, p.kernels), x) for (n, x), p in zip(made, prices, strict=True)]
-    if (seen := observer or _observer.get()) is not None:
+    priced = [(p, x) for n, x in made if (p := _price(n, x)) is not None]
+    while priced and not is_lowered(priced[best := _cheapest_of([p for p, _ in priced])][1]):
+        del priced[best]
+    if seen is not None and priced:
         found = [p for p, _ in priced]
         shown = {n: Candidate(recipes[found[n].recipe], priced[n][1], found[n].seconds) for n in _compared(found)}
         seen([*shown.values()], shown[_cheapest_of(found)])
     return priced
+
+
+def _price(recipe: int, s: lp.Schedule) -> Priced | None:
+    """The price of `s`, which the recipe with this number made; None where lowering would not take it either."""
+    try:
+        found = lp.predict(s, "cuda")
+    except lp.LoopirError:
+        return None
+    return Priced(recipe, found.seconds, found.kernels)
 
 
 def _compared(priced: Sequence[Priced]) -> list[int]:

@@ -34,8 +34,9 @@ MAX_NUMBER = 1 << 62
 """What no number that a primitive is given reaches, either way."""
 _TYPED = ContextVar("_TYPED", default=True)
 """Whether a primitive that is called now is the one that the user typed, and none that it is made of."""
-MOST_MADE = 1024
-"""Legal steps that are known with what they made, the last ones: a plan takes as many."""
+MOST_MADE = 8192
+"""Legal steps that are known with what they made, the last ones: of all that is tried for a plan of a network, as many
+are taken."""
 _MADE: dict[tuple[int, str], tuple[Func, Func]] = {}
 """By the identity of a Func and a call, that Func and what the call made of it, the last ones at the end."""
 _MADE_LOCK = Lock()
