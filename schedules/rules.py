@@ -30,6 +30,7 @@ from .cuda.cheapest import cheapest
 from .cuda.column_blocks import along_columns, along_few_columns, few_column_blocks
 from .cuda.elementwise import elementwise
 from .cuda.product_chains import product_chain
+from .cuda.product_chains_mma import product_chain_mma
 from .cuda.recipe_table import lowered
 from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
@@ -370,16 +371,16 @@ def least_launches(view: View) -> int:
 
 def _chained(view: View) -> View | None:
     folds = set(view.folds) - set(view.products)
-    return view if len(view.products) == 2 and folds and lp.machine().has("wgmma") else None
+    return view if len(view.products) == 2 and folds else None
 
 
 @rule(matches=_chained, name="product chain")
 def _product_chain(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Two products with folds between them in one kernel, which keeps no row of the first."""
-    made = with_views_split(s, partial(lowered, schedule=product_chain))
-    if made is None:
-        raise lp.ScheduleError("the stages are no chain of two products along the same rows")
-    return made
+    for chain in (product_chain, product_chain_mma) if lp.machine().has("wgmma") else (product_chain_mma,):
+        if (made := with_views_split(s, partial(lowered, schedule=chain))) is not None:
+            return made
+    raise lp.ScheduleError("the stages are no chain of two products along the same rows")
 
 
 def _views_between(view: View) -> tuple[str, ...] | None:

@@ -29,6 +29,23 @@ def split_views(s: lp.Schedule) -> lp.Schedule:
     return s
 
 
+@lp.composite
+def split_rows(s: lp.Schedule) -> lp.Schedule:
+    """`s` with loops of folds split by whose quotient and remainder they find an element, and so the dimension of what
+    they store; then with views split. So a batch that rows are counted together with, as heads of queries that share
+    one of keys are, is a batch again, as it is to the stages that fold those rows."""
+    given = argument_names(s)
+    for stage in (x for x in s.stages if s.reduced(x)):
+        for digit in [d.digit for t in reads_of(s, stage) for d in t.subscripts if d.digit is not None]:
+            (made,) = (t for t in s.accesses(stage) if t.write)
+            dims = [n for n, d in enumerate(made.subscripts) if d == digit.loop]
+            if not digit.is_quotient or not dims or made.buffer in given or digit.loop not in s.loops(stage):
+                continue
+            split = if_legal(s, "split", digit.loop, digit.weight, tail="exact")
+            s = s if split is s else if_legal(split, "split_dim", made.buffer, dims[0], digit.weight)
+    return split_views(s)
+
+
 def split_groups(s: lp.Schedule, stage: str, buffers: Collection[str]) -> lp.Schedule:
     """`s` with loops of `stage` split by whose quotient it finds elements of `buffers`: into groups, and in a group."""
     for t in [x for x in s.accesses(stage) if not x.write and x.buffer in buffers]:
@@ -141,9 +158,13 @@ def is_viewed(s: lp.Schedule, touch: Any) -> bool:
 
 
 def with_views_split(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule | None]) -> lp.Schedule | None:
-    """What `schedule` makes of `s`; if it does not take that, of `s` with its views split, where it has any."""
-    made = schedule(s)
-    return schedule(split) if made is None and (split := split_views(s)).func is not s.func else made
+    """What `schedule` makes of `s`; if it does not take that, of `s` with its views split, where it has any, at last of
+    rows, too."""
+    made, last = schedule(s), s
+    for split in (split_views, split_rows):
+        if made is None and (x := split(s)).func is not last.func:
+            made, last = schedule(x), x
+    return made
 
 
 def split_view(s: lp.Schedule, stage: str) -> lp.Schedule:

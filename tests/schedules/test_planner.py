@@ -169,3 +169,13 @@ def test_effort_and_programs_are_checked() -> None:
         schedules.plan(3, "cuda")  # type: ignore[arg-type]
     with pytest.raises(lp.TargetError, match="there is no architecture 'hopper'"):
         Planner(norm(), "cuda", "hopper", {})
+
+
+def test_attention_whose_heads_share_keys_is_a_kernel_in_its_normal_form() -> None:
+    """Heads and rows of queries are counted as one there by the products, and as two by what folds the scores."""
+    q = lp.placeholder((2, 2, 256, 64), "bfloat16", name="q")
+    k, v = (lp.placeholder((2, 1, 256, 64), "bfloat16", name=name) for name in "kv")
+    scores = (q @ lp.transpose(k, (0, 1, 3, 2))).astype("float32") * 0.125
+    found = schedules.plan(lp.Schedule(lp.softmax(scores).astype("bfloat16") @ v), "cuda", arch="sm_90a")
+    assert any("//" in t.text for x in found.program.stages for t in found.program.accesses(x))
+    assert [(g.how, g.kernels) for g in found.groups] == [("product chain", 1)]

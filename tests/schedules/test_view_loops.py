@@ -20,6 +20,7 @@ from schedules.common.view_loops import (
     join_view,
     join_views,
     over_folds,
+    split_rows,
     split_views,
 )
 
@@ -212,3 +213,23 @@ def f(x: "int16[12, 200]", y: "out int16[12, 200]"):
     )
     assert len(fuse_contiguous(s, "y").loops("y")) == 2
     assert_equivalent(s, schedules.cpu(s))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 2), st.integers(2, 3), st.integers(2, 4), st.integers(2, 3), st.booleans())
+def test_rows_of_a_product_counted_with_a_batch_are_rows_of_a_batch_again(
+    batch: int, heads: int, rows: int, width: int, rounded: bool
+) -> None:
+    x = lp.placeholder((batch, heads, rows, width), "float32", name="x")
+    w = lp.placeholder((batch, width, width + 1), "float32", name="w")
+    p = (x.reshape((batch, heads * rows, width)) @ w).named("p").reshape((batch, heads, rows, width + 1))
+    p = (p * 2.0).named("scaled") if rounded else p
+    s = lp.Schedule(lp.sum(p, axis=3).named("folded"))
+    made = split_rows(s)
+    assert not any(d.divides for stage in made.stages for t in made.accesses(stage) for d in t.subscripts)
+    given = {
+        "x": np.arange(batch * heads * rows * width, dtype="float32").reshape(batch, heads, rows, width),
+        "w": np.arange(batch * width * (width + 1), dtype="float32").reshape(batch, width, width + 1),
+    }
+    want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
+    np.testing.assert_array_equal(got["folded"], want["folded"])
