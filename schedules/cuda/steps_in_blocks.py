@@ -1,8 +1,8 @@
 """Nests of several statements under one independent loop, in steps that depend on one another: a block an iteration.
 
 A sorting network, an elimination or a time loop of each row of a batch: the threads of a block take the innermost
-loops side by side, and wait for one another between steps. Intermediates of a row lie in the block's shared memory,
-where they fit.
+loops side by side, each with what it folds itself, and wait for one another between steps. Intermediates of a row lie
+in the block's shared memory, where they fit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def in_steps(s: lp.Schedule, stage: str) -> bool:
     if one_nest(s, stage) or not s.loops(stage) or s.loop(s.loops(stage)[0]).kind != "serial":
         return False
     nest = statements_beside(s, stage)
-    around = dict.fromkeys(x for y in nest for x in s.loops(y)[1:-1])
+    around = dict.fromkeys(x for y in nest for x in _outside_folds(s, y)[1:-1])
     return (
         all(len(s.loops(x)) > 1 for x in nest)
-        and all(x in around or s.why("parallel", x) is None for x in (s.loops(y)[-1] for y in nest))
+        and all(x in around or s.why("parallel", x) is None for x in (_outside_folds(s, y)[-1] for y in nest))
         and any(s.loops(like=x, carried=True) for x in around)
         and s.why("bind", s.loops(stage)[0], "blockIdx.x") is None
     )
@@ -54,9 +54,9 @@ def steps_in_blocks(s: lp.Schedule, stage: str, *, threads: int = 256, keep: boo
     rows, own = s.loops(stage)[0], own_buffers(s, stage)
     s = _in_shared_memory(s, stage, rows) if keep else s
     nest = statements_beside(s, stage)
-    inner = dict.fromkeys(x for y in nest if (x := s.loops(y)[-1]) in _free(s, y))
+    inner = dict.fromkeys(x for y in nest if (x := _outside_folds(s, y)[-1]) in _free(s, y))
     met = Counter(x for y in nest for x in s.loops(y))  # threads meet between the statements of a loop of several
-    pairs = ((y, *s.loops(y)[-2:]) for y in nest)
+    pairs = ((y, *_outside_folds(s, y)[-2:]) for y in nest)
     outer = dict.fromkeys(x for y, x, z in pairs if z in inner and met[x] == 1 and x in _free(s, y))
     longest = max((_longest(s, x) or threads for x in inner), default=threads)
     few = lp.machine().processors
@@ -103,6 +103,15 @@ def _in_shared_memory(s: lp.Schedule, stage: str, rows: str) -> lp.Schedule:
 def _free(s: lp.Schedule, stage: str) -> list[str]:
     """The loops of `stage` inside the outermost one whose iterations are independent."""
     return [x for x in s.loops(stage)[1:] if s.why("parallel", x) is None]
+
+
+def _outside_folds(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """The loops of `stage` without the innermost ones that it folds over, which are a thread's, if any of a row's are
+    outside of them."""
+    loops, own = s.loops(stage), s.reduced(stage)
+    while len(loops) > 2 and loops[-1] in own and loops[-2] != loops[0]:
+        loops = loops[:-1]
+    return loops
 
 
 def _longest(s: lp.Schedule, loop: str) -> int | None:

@@ -158,3 +158,37 @@ def test_a_matrix_that_shared_memory_does_not_hold_is_updated_in_place() -> None
     s = lp.Schedule(lp.parse(ELIMINATED.format(b=4, n=500)))
     with pytest.raises(lp.ScheduleError, match="no array that shared memory holds"):
         steps_in_blocks(s, s.stages[0], keep=True)
+
+
+FOLDED = """
+def folded(rows: "size", x: "int32[rows, {n}]", best: "inout int32[rows, {lanes}]", last: "out int32[rows, 4]"):
+    for r in range(rows):
+        for i in range(1):
+            last[r, i] = 0
+        for t in range(3):
+            for i in range({lanes}):
+                with alloc("int32[]", scope="local") as mine:
+                    for j in range({each}):
+                        if j * {lanes} + i < {n}:
+                            mine[()] = max(x[r, j * {lanes} + i] ^ last[r, t], over=j, init=-100)
+                    best[r, i] = mine[()] + best[r, i]
+            for i in range(1):
+                last[r, t + 1] = best[r, t]
+"""
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(1, 3), st.integers(8, 80), st.sampled_from((8, 64)))
+def test_what_a_thread_folds_in_a_step_is_its_own(rows: int, n: int, lanes: int) -> None:
+    n = max(n, lanes)
+    s = lp.Schedule(lp.parse(FOLDED.format(n=n, lanes=lanes, each=-(-n // lanes))))
+    stage = s.stages[0]
+    assert in_steps(s, stage)
+    made = steps_in_blocks(s, stage, threads=32)
+    folds = next(x for x in made.stages if made.reduced(x))
+    assert [made.loop(x).kind for x in made.loops(folds)][-1] == "serial"
+    assert "threadIdx.x" in [made.loop(x).kind for x in made.loops(folds)]
+    x = (np.arange(rows * n, dtype=np.int32).reshape(rows, n) * 7) % 19
+    given = {"x": x, "best": np.zeros((rows, lanes), np.int32)}
+    want, got = (lp.interpret(f, given, {"rows": rows}) for f in (s.func, lower(made.func, "cuda")))
+    assert all(np.array_equal(want[name], got[name]) for name in want)
