@@ -5,8 +5,10 @@ any size. A network compares elements in an order that does not depend on them: 
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
 applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). One
 that moves indices, in stable order, or long rows, has one loop over all rounds; where the elements of shorter rows
-alone are asked for, it has a nest for each phase, and nothing else to move. A few elements of a long row are selected
-one after the other, each by a reduction over those that come after the one before it.
+alone are asked for, it has a nest for each phase, and nothing else to move. Fewer elements of a long row than a network
+has rounds are selected one after the other: a handful each by a reduction over those that come after the one before it,
+more in a nest that remembers the first of each of many parts of the row, as a tournament does (Knuth, "The art of
+computer programming", volume 3, section 5.2.3).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,8 +20,9 @@ from typing import Any
 
 from loopir.errors import ExprError
 from loopir.ir import dtypes
-from loopir.ir.grammar import Func
+from loopir.ir.grammar import Const, Func
 from loopir.ir.parser.parse import parse
+from loopir.ir.printer import text
 from loopir.tensor.called_nests import call
 from loopir.tensor.core import as_expr, stage_reduction
 from loopir.tensor.creation import arange, zeros
@@ -52,7 +55,9 @@ MOST_BY_PHASES = 256
 LEAST_SIDE_BY_SIDE = 16
 """Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8
-"""Elements that are selected one by one, at most: each is a stage of the program."""
+"""Elements that are selected by a stage of the program each, at most."""
+LANES_OF_A_ROW = 256
+"""Lanes that have the first of some elements of a row each, at most, where elements are selected one by one."""
 ROUNDS_OF_A_PASS = 8
 """How many rounds of a network take the time of a pass over the row, about."""
 
@@ -210,6 +215,73 @@ def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) ->
     return order[:, :count].reshape((*rows.shape[:-1], count))
 
 
+SELECTED = """
+@monoid(identity=({none}, 2147483647))
+def first(a0: "{type}", a1: "int32", b0: "{type}", b1: "int32"):
+    return select({before}, a0, b0), select({before}, a1, b1)
+
+def select_of_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
+                   key: "out {type}[rows, {lanes}]", tie: "out int32[rows, {lanes}]",
+                   best: "out {type}[rows, {groups}]", best_tie: "out int32[rows, {groups}]",
+                   last: "out {type}[rows, {ends}]", order: "out int32[rows, {ends}]"):
+    for r in range(rows):
+        for i in range(1):
+            order[r, i] = -1
+        for i in range({lanes}):
+            tie[r, i] = -1
+        for t in range({count}):
+            for i in range({lanes}):
+                if tie[r, i] == order[r, t]:
+                    with alloc("{type}[]", scope="local") as k, alloc("int32[]", scope="local") as at:
+                        for j in range({each}):
+                            if j * {lanes} + i < {n}:
+                                k[()], at[()] = first(
+                                    select({later}, keys[r, j * {lanes} + i], {none}),
+                                    select({later}, ties[r, j * {lanes} + i], 2147483647),
+                                    over=j, init=({none}, 2147483647))
+                        key[r, i] = k[()]
+                        tie[r, i] = at[()]
+            for i in range({groups}):
+                with alloc("{type}[]", scope="local") as k, alloc("int32[]", scope="local") as at:
+                    for j in range({in_group}):
+                        k[()], at[()] = first(key[r, j * {groups} + i], tie[r, j * {groups} + i],
+                                              over=j, init=({none}, 2147483647))
+                    best[r, i] = k[()]
+                    best_tie[r, i] = at[()]
+            for i in range(1):
+                with alloc("{type}[]", scope="local") as k, alloc("int32[]", scope="local") as at:
+                    for j in range({groups}):
+                        k[()], at[()] = first(best[r, j + i], best_tie[r, j + i], over=j, init=({none}, 2147483647))
+                    last[r, t + 1 + i] = k[()]
+                    order[r, t + 1 + i] = at[()]
+"""
+"""Select the first elements of rows, one after the other. Of every so many elements a lane has the first that is not
+taken yet, and looks for the next one once its own is taken; the first of all lanes is that of groups of these."""
+
+
+def _selection(kind: dtypes.DType, size: int, count: int, descending: bool) -> Func:
+    """The nest that selects the first `count` elements of each row, one after the other."""
+    lanes = min(LANES_OF_A_ROW, 1 << (size - 1).bit_length() - 1)
+    groups = 1 << lanes.bit_length() // 2
+    before = f"({{b0}} {'<' if descending else '>'} {{a0}}) | (({{a0}} == {{b0}}) & ({{a1}} < {{b1}}))"
+    at = f"r, j * {lanes} + i"
+    later = before.format(a0="last[r, t]", a1="order[r, t]", b0=f"keys[{at}]", b1=f"ties[{at}]")
+    return parse(SELECTED.format(
+        type=kind.name, none=text(Const(kind.least if descending else kind.greatest, kind)), n=size, count=count,
+        ends=count + 1, lanes=lanes, each=-(-size // lanes), groups=groups, in_group=lanes // groups,
+        before=before.format(a0="a0", a1="a1", b0="b0", b1="b1"), later=f"(t < 1) | ({later})",
+    ))  # fmt: skip
+
+
+def _places_one_by_one(rows: Tensor, size: int, count: int, descending: bool) -> Tensor:
+    """The indices of the first `count` elements of each row in order, each by what the one before leaves."""
+    flat = rows.reshape((-1, size))
+    keys, ties = _keys(flat, size, size, descending)
+    *_, order = call(_selection(keys.dtype, size, count, descending), keys, broadcast_to(ties, keys.shape))
+    places = order[:, 1:]
+    return where(places < size, places, places - size).astype("int32").reshape((*rows.shape[:-1], count))
+
+
 def _values_by_network(rows: Tensor, size: int, descending: bool) -> Tensor:
     """The elements of each row in order."""
     keys = rows.reshape((-1, size))
@@ -246,7 +318,8 @@ def _sorting_places(what: str, x: Any, axis: int, count: Any, descending: bool) 
     if isinstance(count, int) and 0 < count <= MOST_SELECTED and _few(count, size):
         at = _places_by_selection(rows, count, descending)
     elif isinstance(size, int) and _by_network(size):
-        at = _places_by_network(rows, size, count, descending)
+        few = 0 < count <= (size - 1).bit_length() ** 2  # of a network's rounds, each of which goes over a row, too
+        at = (_places_one_by_one if few else _places_by_network)(rows, size, count, descending)
     else:
         at = _places_by_rank(rows, count, descending)
     return elements, d, at.astype("int64").transpose([order.index(k) for k in range(elements.ndim)])

@@ -8,7 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 import loopir as lp
 import schedules
+from loopir.lower.pipeline import lower
 from loopir.tensor import sorting
+from schedules.cuda.steps_in_blocks import own_intermediates, steps_in_blocks
 
 NUMBERS = st.lists(st.sampled_from([0.0, -1.5, 2.0, 7.0, float("inf"), float("nan")]), min_size=2, max_size=6)
 
@@ -18,9 +20,12 @@ def run(*results: Any, **arrays: Any) -> Any:
 
 
 @settings(max_examples=12, deadline=None)
-@given(NUMBERS, st.booleans(), st.sampled_from(["float32", "float16", "int8", "bool"]), st.booleans(), st.booleans())
+@given(
+    NUMBERS, st.booleans(), st.sampled_from([0, 8]), st.sampled_from(["float32", "float16", "int8", "bool"]),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
 def test_rows_are_sorted_as_numpy_sorts_them(
-    row: list[float], network: bool, dtype: str, descending: bool, columns: bool
+    row: list[float], network: bool, stages: int, dtype: str, descending: bool, columns: bool
 ) -> None:
     numbers = np.array([row, row[::-1]])
     a = (numbers if dtype.startswith("f") else np.nan_to_num(numbers, posinf=127, neginf=-128)).astype(dtype)
@@ -32,6 +37,7 @@ def test_rows_are_sorted_as_numpy_sorts_them(
         s, i = lp.sort(x, axis, descending), lp.argsort(x, axis, descending)
         changed.setattr(sorting, "NETWORK_SIZE", 1)
         changed.setattr(sorting, "ROUNDS_OF_A_PASS", 0)
+        changed.setattr(sorting, "MOST_SELECTED", stages)
         values, places = lp.topk(x, 2, axis, largest=descending)
     got = run(s.named("s"), i.named("i"), values.named("v"), places.named("p"), x=a)
     wide = a.astype(np.float64)
@@ -75,6 +81,22 @@ def test_few_elements_of_a_long_row_are_selected_one_by_one() -> None:
     assert sum(x.startswith("first") for x in s.stages) == 4
     got = s.build("interpret")(a)
     assert [g.tolist() for g in got] == [[[-128, 2, 2, 5]], [[2, 0, 1, 4]]]
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_more_elements_than_a_few_are_selected_in_one_nest(largest: bool) -> None:
+    """Equal ones and NaN among them; on a GPU rows are blocks, without races."""
+    a = np.random.default_rng(0).integers(-9, 9, (2, 75)).astype(np.float32)
+    a[a == 3], a[a == 5], a[a == -5] = np.nan, np.inf, -np.inf
+    s = lp.Schedule(list(lp.topk(lp.placeholder(a.shape, "float32", name="x"), 12, largest=largest)))
+    keys = np.where(np.isnan(a), np.inf, a), np.isnan(a)
+    expected = np.lexsort([-keys[1].astype(int), -keys[0]] if largest else [keys[1], keys[0]])[:, :12]
+    made = steps_in_blocks(own_intermediates(s, "key_1"), "key_1", threads=64)
+    assert "threadIdx.x" in [made.loop(x).kind for x in made.loops("k_1")]
+    for f in (s.func, lower(made.func, "cuda")):
+        got = lp.interpret(f, {"x": a})
+        np.testing.assert_array_equal(got["out_1"], expected)
+        assert got["out"].tobytes() == np.take_along_axis(a, expected, 1).tobytes()
 
 
 def test_what_cannot_be_sorted_is_refused() -> None:
