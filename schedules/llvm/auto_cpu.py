@@ -240,8 +240,26 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return columns(s, stage, lanes=lanes)
     if loops:
         made = _transposed(s, stage) or _grid(s, stage, loops, width)
-        return made if stage not in made.stages or _has_lanes(made, stage) else folded(made, stage, lanes=lanes)
+        if stage not in made.stages or _has_lanes(made, stage):
+            return made
+        made, beside = folded(made, stage, lanes=lanes), legal(s, _results_in_lanes, stage, loops[-1], width)
+        return beside if beside is not None and _is_faster(beside, made) else made
     return into_one(s, stage, lanes=lanes)
+
+
+def _results_in_lanes(s: lp.Schedule, stage: str, column: str, width: int) -> lp.Schedule | None:
+    """The fold `stage`, of what does not lie along its loops, with `width` results along `column` side by side; those
+    that fill no vector are folded one by one."""
+    over = s.reduced(stage)
+    if (
+        not over
+        or (extent(s, column) or 0) < width
+        or not all(t.contiguous(column) for t in s.accesses(stage) if t.write)
+    ):
+        return None
+    t, (outer, lane, *_) = s.split(column, width, tail="peel").with_loops
+    t = t.reorder(outer, *over, lane).vectorize(lane)
+    return parallel_if_legal(t, stage, t.loops(stage)[0])
 
 
 def _columns_in_registers(s: lp.Schedule, stage: str, loops: Sequence[str], width: int) -> lp.Schedule | None:

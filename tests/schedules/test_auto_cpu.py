@@ -199,3 +199,17 @@ def f(n: "size", X: "inout float32[]"):
                     X[()] = X[()]
 '''))  # fmt: skip
     assert_equivalent(schedules.cpu(s, lanes=4).func, s.func)
+
+
+def test_results_go_side_by_side_where_terms_do_not_lie_along_the_fold() -> None:
+    """Points in boxes: what a fold reads is every fourth number, and a lane for each point reads but one of a box."""
+    p, b = lp.placeholder((203, 2), "float32", name="p"), lp.placeholder((50, 4), "float32", name="b")
+    inside = (p[:, None, 0] >= b[:, 0]) & (p[:, None, 0] < b[:, 2])
+    s = lp.Schedule(lp.sum(inside.astype("int32"), axis=1))
+    made = schedules.cpu(s, 8)
+    assert all(made.loop(made.loops(x)[-1]).kind == "vectorize" for x in made.stages[:1])
+    assert made.loops(made.stages[0])[-1] not in made.reduced(made.stages[0])
+    rng = np.random.default_rng(0)
+    points, boxes = rng.normal(size=(203, 2)).astype("f4"), rng.normal(size=(50, 4)).astype("f4")
+    expected = ((points[:, None, 0] >= boxes[:, 0]) & (points[:, None, 0] < boxes[:, 2])).sum(axis=1)
+    np.testing.assert_array_equal(made.build("llvm")(points, boxes), expected)
