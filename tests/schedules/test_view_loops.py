@@ -233,3 +233,13 @@ def test_rows_of_a_product_counted_with_a_batch_are_rows_of_a_batch_again(
     }
     want, got = (lp.interpret(f.func, dict(given), {}, domain="ring") for f in (s, made))
     np.testing.assert_array_equal(got["folded"], want["folded"])
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.filterwarnings("error")
+def test_folds_of_values_and_their_indices_stay(target: str) -> None:
+    x = lp.placeholder((64, 64), "float32", name="x")
+    for value in (lp.argmax(x, axis=1), lp.logsumexp(x, axis=1)):
+        s = lp.Schedule(value.named("y"))
+        assert split_rows(s).func == s.func
+        assert schedules.auto(s, target).trace
