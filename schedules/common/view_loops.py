@@ -35,7 +35,7 @@ def split_rows(s: lp.Schedule) -> lp.Schedule:
     they store; then with views split. So a batch that rows are counted together with, as heads of queries that share
     one of keys are, is a batch again, as it is to the stages that fold those rows."""
     given = argument_names(s)
-    for stage in (x for x in s.stages if s.reduced(x)):
+    for stage in (x for x in s.stages if s.reduced(x) and sum(t.write for t in s.accesses(x)) == 1):
         for digit in [d.digit for t in reads_of(s, stage) for d in t.subscripts if d.digit is not None]:
             made, *others = (t for t in s.accesses(stage) if t.write)
             if others:  # a fold of values and their indices stays as it is
