@@ -242,7 +242,9 @@ def _by_loops(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         made = _transposed(s, stage) or _grid(s, stage, loops, width)
         if stage not in made.stages or _has_lanes(made, stage):
             return made
-        made, beside = folded(made, stage, lanes=lanes), legal(s, _results_in_lanes, stage, loops[-1], width)
+        along = any(t.contiguous(s.loops(stage)[-1]) for t in s.accesses(stage))
+        made = folded(made, stage, lanes=lanes)
+        beside = None if along else legal(s, _results_in_lanes, stage, loops[-1], width)
         return beside if beside is not None and _is_faster(beside, made) else made
     return into_one(s, stage, lanes=lanes)
 
