@@ -153,19 +153,31 @@ class Greedy:
 
         No pair of these stages need be faster as one kernel, so that merging pairs does not find such a group.
         """
-        p = self.planner
         for a, both in self._between_products(start):
-            free = not any(both & g for g in self.groups)
-            if self.merges <= 0 or not free or vetoed(both, self.apart):
-                continue
-            if p.order([both, *self.groups, *p.singles(both.union(*self.groups))]) is None:
-                continue
-            if not p.may_price(both):
-                continue
-            parts = [p.found(frozenset((n,))).bound for n in (min(a), max(both))]
-            g, least = p.price_below(both, 2), sum(parts) + p.machine.launch
-            if g is not None and g.kernels == 1 and g.seconds <= NEARLY_EQUAL * least:
-                self._accept("producer", a, both - a, least, g, f"{g.how}; apart, it is about that")
+            for every in dict.fromkeys((both | self._made_of(both, start), both)):
+                if self._take_chain(a, max(both), every):
+                    break
+
+    def _take_chain(self, a: Ids, last: int, both: Ids) -> bool:
+        """Group `both`, from the product `a` to the stage `last`, if it may be a group, and is one kernel for about the
+        least that these two take; whether it is."""
+        p = self.planner
+        if self.merges <= 0 or any(both & g for g in self.groups) or vetoed(both, self.apart):
+            return False
+        if p.order([both, *self.groups, *p.singles(both.union(*self.groups))]) is None or not p.may_price(both):
+            return False
+        parts = [p.found(frozenset((n,))).bound for n in (min(a), last)]
+        g, least = p.price_below(both, 2), sum(parts) + p.machine.launch
+        if g is None or g.kernels != 1 or g.seconds > NEARLY_EQUAL * least:
+            return False
+        self._accept("producer", a, both - a, least, g, f"{g.how}; apart, it is about that")
+        return True
+
+    def _made_of(self, both: Ids, start: Sequence[Ids]) -> Ids:
+        """The nests that are made of stages of `both` alone, element by element, as the logarithm of each row's sum."""
+        nests, single = self.planner.nests, {min(g) for g in start if len(g) == 1}
+        made = {n for n in single - both if nests[n].needs and nests[n].needs <= both}
+        return frozenset(n for n in made if self._takes_each(frozenset((n,))))
 
     def _between_products(self, start: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
         """Two products and all that depends on the one and is needed by the other, folds among them and no products;

@@ -73,8 +73,8 @@ def _are_alike(s: lp.Schedule, loops: tuple[str, ...], others: Sequence[tuple[st
 
 def _with_operands(s: lp.Schedule) -> lp.Schedule | None:
     """`s` with what its last fold multiplies stored; parts of columns are read as they lie."""
-    stage = s.stages[-1] if s.reduced(s.stages[-1]) else s.stages[-2]
-    return computed(s, stage, stored_views=False)
+    stage = next((x for x in reversed(s.stages) if s.reduced(x)), None)
+    return None if stage is None else computed(s, stage, stored_views=False)
 
 
 def _ends(s: lp.Schedule, stages: Sequence[str]) -> list[str]:
@@ -254,6 +254,8 @@ def rows_in_blocks(s: lp.Schedule, c: Chain, rows: int, tail: Tail) -> tuple[lp.
     beside = [x for x in c.last if s.loops(x)[:-1] == s.loops(product)[:-2]]  # in the nest of the product
     own = product if beside or not c.last else last
     s, (block, _) = s.split(s.loops(own)[-3 if own == product else -2], rows, tail=tail).with_loops
+    for stage in reversed(c.after):  # what the product alone reads, so that its nest is beside those after it
+        s = if_legal(s, "compute_at", stage, block)
     for stage in [x for x in c.last if own == product and block not in s.loops(x)]:
         if s.why("reverse_compute_at", stage, block) is None:
             s = s.reverse_compute_at(stage, block)

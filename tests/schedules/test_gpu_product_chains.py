@@ -180,6 +180,26 @@ def test_what_is_made_of_folds_alone_is_stored_by_the_same_kernel() -> None:
     assert len([x for x in statements(lp.lower(t, "cuda")[0].body) if isinstance(x, Kernel)]) == 1
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_powers_and_the_logarithm_of_their_sum_are_stages_of_one_kernel(last: bool) -> None:
+    """The logarithm after the product or before it; the product makes its left operand of two stages itself."""
+    n, keys, depth = 64, 48, 64
+    q, k, v = (lp.placeholder((2, m, depth), "bfloat16", name=x) for x, m in zip("QKV", (n, keys, keys)))
+    s = ((q @ k.transpose(0, 2, 1)).astype("float32") * depth**-0.5).named("scores")
+    most = lp.max(s, axis=-1, keepdims=True)
+    p = lp.exp(s - most).named("powers")
+    total = lp.sum(p, axis=-1, keepdims=True)
+    out, logarithm = (p * (1.0 / total)).astype("bfloat16") @ v, (most + lp.log(total))[..., 0]
+    t = hopper(lp.Schedule((out, logarithm) if last else (logarithm, out)), keys=16)
+    some = data((2,), n, keys, depth)
+    found = list(interpret(lp.lower(t, "cuda")[0], some).values())
+    got, told = found if last else reversed(found)
+    assert float(np.abs(got.astype(np.float64) - wanted(*some)).max()) < 0.03
+    x, y = (a.astype(np.float64) for a in some[:2])
+    exact = np.log(np.exp(x @ np.swapaxes(y, -1, -2) * depth**-0.5).sum(-1))
+    assert float(np.abs(told - exact).max()) < 0.03
+
+
 def test_queries_keys_and_values_of_one_array() -> None:
     """[rows, 3 * heads * depth], as one projection gives all three."""
     heads, n, depth = 2, 64, 64

@@ -135,3 +135,20 @@ def test_a_convolution_starts_with_its_borders_and_with_what_takes_its_sums(monk
         greedy.begin(p.singles(frozenset()))
         assert len(greedy.groups) == count
         assert [d.a for d in greedy.log] == ([p.stages(frozenset((0, 1)))] if count == 1 else [])
+
+
+def test_a_chain_of_products_takes_along_what_is_made_of_its_folds() -> None:
+    """In a program of many stages, too, which is not tried as one group."""
+    x, w = (lp.placeholder(n, "bfloat16", name=name) for n, name in (((4, 128, 64), "x"), ((64, 64), "w")))
+    y = (x @ w).named("y")
+    k = lp.placeholder((4, 128, 64), "bfloat16", name="k")
+    scores = ((y @ k.transpose(0, 2, 1)).astype("float32") * 0.125).named("scores")
+    most = lp.max(scores, axis=-1, keepdims=True)
+    powers = lp.exp(scores - most).named("powers")
+    total = lp.sum(powers, axis=-1, keepdims=True)
+    out = ((powers * (1.0 / total)).astype("bfloat16") @ y).named("out")
+    p = Planner(lp.Schedule((lp.relu(out @ w), (most + lp.log(total)).named("logarithm"))), "cuda", "sm_90a", {})
+    greedy = Greedy(p, (), [], len(p.nests))
+    greedy._product_chains(p.singles(frozenset()))  # pyright: ignore[reportPrivateUsage]
+    assert any({"scores", "powers", "logarithm"} <= {*p.stages(g)} and found.kernels == 1
+               for g, found in greedy.groups.items())  # fmt: skip
