@@ -386,13 +386,13 @@ def test_attention_as_torch_names_it_on_a_gpu(name: str, groups: int) -> None:
     given = [lp.placeholder(tuple(x.shape), "float32", name=n) for x, n in zip((q, k, v), "qkv")]
     row = OPERATORS[f"aten._scaled_dot_product_{name}_attention.default"].make
     bias: tuple[Any, ...] = () if name == "flash" else (None, False)
-    (out,) = row(*given, *bias, 0.0, True, scale=0.5)
+    (out,) = row((None,), *given, *bias, 0.0, True, scale=0.5)
     expected = torch.nn.functional.scaled_dot_product_attention(
         q, k, v, is_causal=True, scale=0.5, enable_gqa=groups < 4
     )  # fmt: skip
     torch.testing.assert_close(lp.Schedule(out).build("llvm")(q, k, v), expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(Unsupported, match="dropout"):
-        row(*given, *bias, 0.1, True)
+        row((None,), *given, *bias, 0.1, True)
 
 
 def test_types_and_sizes() -> None:

@@ -18,6 +18,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 
 import loopir.frontend.torch.operators  # noqa: F401  # pyright: ignore[reportUnusedImport]  (fills the table)
 from loopir.frontend.torch import foreach, report
+from loopir.frontend.torch.attention_states import leave_out_random_states
 from loopir.frontend.torch.partition import partition, tensors_of
 from loopir.frontend.torch.piece import Piece
 from loopir.frontend.torch.piece_sizes import give_sizes
@@ -65,6 +66,7 @@ def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, schedule
 
 def _pieces_compiled(gm: fx.GraphModule, counts: report.Report, scheduled: bool) -> Callable[..., Any]:
     _name_views(gm.graph)
+    leave_out_random_states(gm.graph)
     found = {x.device for n in gm.graph.nodes for x in tensors_of(n)}
     device = next((d for d in found if d.type == "cuda"), torch.device("cpu"))
     names = partition(gm, device, counts)

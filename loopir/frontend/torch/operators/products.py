@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from loopir.frontend.torch.row import Unsupported, operator
+from loopir.frontend.torch.row import Result, Unsupported, operator
 from loopir.ir.grammar import Load
 from loopir.tensor import functions as f
 from loopir.tensor.core import as_expr
@@ -91,6 +91,20 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float, is_causal: boo
     return attended, logarithms
 
 
+def _as_asked(given: tuple[Result | None, ...], attended: Tensor, logarithms: Tensor) -> tuple[Tensor, ...]:
+    """The attention, and, if it is asked for, the logarithm of each row's sum in the shape in which the operator gives
+    it: cuDNN's has one column, and that of CUTLASS has rows up to a whole number of warps, which nothing reads."""
+    asked = given[1] if len(given) > 1 else None
+    if asked is None:
+        return (attended,)
+    if len(asked.shape) == logarithms.ndim + 1:
+        return attended, logarithms[..., None]
+    rows, wanted = logarithms.shape[-1], asked.shape[-1]
+    if isinstance(rows, int) and isinstance(wanted, int) and wanted > rows:
+        logarithms = f.pad(logarithms, ((0, 0), (0, 0), (0, wanted - rows)), value=math.inf)
+    return attended, logarithms
+
+
 @operator("aten._scaled_dot_product_flash_attention_for_cpu.default")
 def cpu_attention(
     q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
@@ -100,23 +114,25 @@ def cpu_attention(
     return _attention(q, k, v, dropout_p, is_causal, attn_mask, scale)
 
 
-@operator("aten._scaled_dot_product_flash_attention.default")
+@operator("aten._scaled_dot_product_flash_attention.default", informed=True)
 def flash_attention(
-    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False,
-    *, scale: Any = None,
-) -> tuple[Tensor]:  # fmt: skip
-    """What torch takes on a GPU where it takes its own kernel. What the derivative needs is not given."""
-    return _attention(q, k, v, dropout_p, is_causal, None, scale)[:1]
+    given: tuple[Result | None, ...], q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
+    return_debug_mask: bool = False, *, scale: Any = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """What torch takes on a GPU where it takes its own kernel. The state of random numbers is not given."""
+    return _as_asked(given, *_attention(q, k, v, dropout_p, is_causal, None, scale))
 
 
 @operator(
-    "aten._scaled_dot_product_efficient_attention.default", "aten._scaled_dot_product_cudnn_attention.default"
+    "aten._scaled_dot_product_efficient_attention.default", "aten._scaled_dot_product_cudnn_attention.default",
+    informed=True,
 )  # fmt: skip
 def biased_attention(
-    q: Tensor, k: Tensor, v: Tensor, attn_bias: Any, compute_log_sumexp: bool, dropout_p: float = 0.0,
-    is_causal: bool = False, return_debug_mask: bool = False, *, scale: Any = None,
-) -> tuple[Tensor]:  # fmt: skip
-    """What torch takes on a GPU where it takes cuDNN's kernel or that of CUTLASS. Only the attention is given."""
+    given: tuple[Result | None, ...], q: Tensor, k: Tensor, v: Tensor, attn_bias: Any, compute_log_sumexp: bool,
+    dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *, scale: Any = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """What torch takes on a GPU where it takes cuDNN's kernel or that of CUTLASS. The state of random numbers is not
+    given."""
     if attn_bias is not None:
         raise Unsupported("attention with a mask on a GPU, where rows may be masked as a whole")
-    return _attention(q, k, v, dropout_p, is_causal, None, scale)[:1]
+    return _as_asked(given, *_attention(q, k, v, dropout_p, is_causal, None, scale))

@@ -1,0 +1,41 @@
+"""torch.compile with loopir's backend on a GPU: gradients, where torch's own kernels read what ours wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+KINDS = ["CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rows", "causal"), [(128, True), (77, False)])
+def test_gradients_of_attention_are_those_of_eager(torch: Any, kind: str, rows: int, causal: bool) -> None:
+    """Torch's derivative takes the logarithms of sums that our kernel wrote, of rows that are no whole warps, too."""
+    backend = pytest.importorskip("loopir.frontend.torch").backend
+    attention = torch.nn.attention
+    torch.manual_seed(0)
+    given = [torch.randn(2, 4, rows, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+
+    def attended(q: Any, k: Any, v: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def gradients(run: Any) -> list[Any]:
+        out = run(*given)
+        return [out, *torch.autograd.grad(out.float().square().sum(), given)]
+
+    torch._dynamo.reset()
+    try:
+        with attention.sdpa_kernel([getattr(attention.SDPBackend, kind)]):
+            expected = gradients(attended)
+            found = gradients(torch.compile(attended, backend=backend, dynamic=False))
+    except RuntimeError as error:
+        if "No available kernel" not in str(error):
+            raise
+        pytest.skip(f"this torch has no {kind}")
+    finally:
+        torch._dynamo.reset()
+    for x, y in zip(found, expected, strict=True):
+        assert float((x.float() - y.float()).abs().max()) <= 0.02 * float(y.float().abs().max())
