@@ -184,7 +184,7 @@ def ordered(rng: random.Random) -> Program:
     what, ours, theirs = rng.choice(
         [
             ("sort", lp.sort, lambda torch, x: torch.sort(x, -1, stable=True).values),
-            ("argsort", lp.argsort, lambda torch, x: torch.argsort(x, -1, stable=True)),
+            ("argsort", lp.argsort, lambda torch, x: torch.argsort(x, dim=-1, stable=True)),
             (f"top {k} values", lambda x: lp.topk(x, k)[0], lambda torch, x: torch.topk(x, k).values),
         ]
     )
