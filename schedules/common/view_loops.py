@@ -37,9 +37,7 @@ def split_rows(s: lp.Schedule) -> lp.Schedule:
     given = argument_names(s)
     for stage in (x for x in s.stages if s.reduced(x) and sum(t.write for t in s.accesses(x)) == 1):
         for digit in [d.digit for t in reads_of(s, stage) for d in t.subscripts if d.digit is not None]:
-            made, *others = (t for t in s.accesses(stage) if t.write)
-            if others:  # a fold of values and their indices stays as it is
-                break
+            made = next(t for t in s.accesses(stage) if t.write)
             dims = [n for n, d in enumerate(made.subscripts) if d == digit.loop]
             if not digit.is_quotient or not dims or made.buffer in given or digit.loop not in s.loops(stage):
                 continue
