@@ -16,6 +16,7 @@ from loopir.ir.grammar import Func
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.memo import cache_of
 from loopir.ir.traverse.reduction_init import explicit_init
+from loopir.ir.traverse.walk import top_level_nests
 from loopir.ir.verify.verify import Stage, verify
 from loopir.lower.common.expand_instructions import expand_instructions
 from loopir.lower.common.expand_vector_reductions import expand_vector_reductions
@@ -176,7 +177,7 @@ def _lowered(func: Func, chosen: Target, show: Callable[[str, Func], None] | Non
         if chosen.name not in p.targets:
             continue
         try:
-            with effort():
+            with effort(len(top_level_nests(func))):
                 func = p.rewrite(func, chosen)
         except Undecided as hard:
             raise LowerError(f"{p.name}: {hard}; {EASIER}") from hard

@@ -94,6 +94,12 @@ def test_an_effort_ends_though_all_its_questions_are_hard(monkeypatch: pytest.Mo
     assert spent == [50] * 4 + [10] * 16
     with effort(), question():
         assert solver._SOLVER.budget == solver.QUESTION
+    spent.clear()
+    with effort(3):
+        for _ in range(20):
+            with pytest.raises(Undecided):
+                ask()
+    assert spent == [50] * 12 + [10] * 8
 
 
 NEAR = 'def f(n: "size", a: "inout float32[n, n]"):\n    for i in range(n - 2):\n        for j in range(n - 2):\n'

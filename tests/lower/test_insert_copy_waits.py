@@ -12,6 +12,7 @@ import loopir as lp
 from loopir.analysis.dependence import fusion_shift
 from loopir.analysis.dependence.access import Statement
 from loopir.analysis.dependence.depend import Pair
+from loopir.analysis.presburger import solver
 from loopir.errors import InterpretError, Undecided
 from loopir.interp.interpret import interpret
 from loopir.ir.grammar import AsyncCommit, AsyncWait, Barrier, Func, Loop, Stmt
@@ -57,6 +58,34 @@ def test_as_many_groups_are_under_way_as_the_stages_allow(stages: int) -> None:
     assert sum(isinstance(s, Barrier) for s in statements(main.body)) == 1
     for n in (1, 2, 5):
         check(func, n)
+
+
+def test_each_kernel_of_a_program_waits_as_late_as_it_would_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What proofs may cost is not used up by the kernels before: here each takes all that one kernel is allowed."""
+
+    def pipelined(count: int) -> Func:
+        head, *nest = NEST.strip().split("\n")
+        body = [line.replace("C[", f"C{n}[") for n in range(count) for line in nest]
+        results = ", ".join(f'C{n}: "out float32[32]"' for n in range(count))
+        s = lp.Schedule(lp.parse("\n".join([head.replace('C: "out float32[32]"', results), *body])))
+        for stage in [x for x in s.stages if x.startswith("As")]:
+            s = s.tensorize(s.loops(stage)[-1], "cp_async_f32")
+            s = s.pipeline(next(x for x in s.loops(stage) if x.startswith("ko")), stages=3)
+        return lp.lower(s, "cuda")[0]
+
+    asked: list[int] = []
+    ended = solver.question.__exit__
+
+    def exit_of(self: Any, *how: Any) -> None:
+        ended(self, *how)
+        asked.append(solver._SOLVER.left if solver._SOLVER.efforts else solver.EFFORT)
+
+    monkeypatch.setattr(solver, "MIN_OPERATIONS", 10)
+    with monkeypatch.context() as counting:
+        counting.setattr(solver.question, "__exit__", exit_of)
+        alone = waited(pipelined(1))
+    monkeypatch.setattr(solver, "EFFORT", 1 + solver.EFFORT - min(asked))
+    assert waited(pipelined(6)) == 6 * alone
 
 
 def test_a_copy_that_is_used_in_its_own_iteration_is_waited_for_at_once() -> None:

@@ -38,8 +38,8 @@ ALGEBRA = 10
 PROOF = 20 * QUESTION
 """Operations that each part of the proof of a whole program has, as `renew` tells them apart."""
 EFFORT = 4 * 128
-"""What the questions of an effort have together: one that spends its budget takes 128, one that needs more
-than `MIN_OPERATIONS` operations 1 at least, and others nothing."""
+"""What the questions of an effort have together, for each of its parts: one that spends its budget takes 128, one that
+needs more than `MIN_OPERATIONS` operations 1 at least, and others nothing."""
 MIN_OPERATIONS = 1_000
 """Operations that a question has once the effort's are spent."""
 _CLOSED = 1
@@ -126,15 +126,19 @@ def renew() -> None:
 
 
 class effort:
-    """What is worked on as one: a step, a lowering. Its questions share an allowance, as do efforts within it."""
+    """What is worked on as one: a step, a pass of a lowering. Its questions share an allowance, as do efforts within
+    it: so much for each of its `parts`, as the kernels of a program are, so that the last ones have theirs, too."""
 
-    __slots__ = ()
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: int = 1) -> None:
+        self.parts = parts
 
     def __enter__(self) -> None:
         solver = _SOLVER
         solver.efforts += 1
         if solver.efforts == 1:
-            solver.left = EFFORT
+            solver.left = EFFORT * max(1, self.parts)
 
     def __exit__(self, *_: object) -> None:
         _SOLVER.efforts -= 1
