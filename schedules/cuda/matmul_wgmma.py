@@ -338,10 +338,11 @@ def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule
 
 
 def _heights(s: lp.Schedule, copy: str, row: str) -> list[int]:
-    """The heights that boxes of a copy of rows `row` may have, from the most: all rows, or what quotients divide these
-    by, of the number of which an element's place is found."""
-    rows = extent(s, row) or BOX
-    digits = (x for t in reads_of(s, copy) for d in t.subscripts for x in d.digits)
+    """The heights that boxes of a copy of rows `row` may have, from the most: all rows, or those of a page, where an
+    index in memory that is found by the page says where its rows are."""
+    rows, reads = extent(s, row) or BOX, reads_of(s, copy)
+    indexed = any(x is not t and x.dtype.is_integer and x.text in t.text for x in reads for t in reads)
+    digits = [x for t in reads for d in t.subscripts for x in d.digits] if indexed else []
     pages = {x.weight for x in digits if x.loop == row and x.weight < rows and rows % x.weight == 0}
     return [min(rows, BOX), *sorted((x for x in pages if x <= BOX and x % LEAST_BOX == 0), reverse=True)]
 
