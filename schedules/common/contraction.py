@@ -13,7 +13,7 @@ from typing import Any
 
 import loopir as lp
 
-from .nest_queries import batched, extent, fold_made, free_loops, if_legal, reads_of, spatial_loops
+from .nest_queries import batched, extent, fold_made, free_loops, if_legal, indices_of, reads_of, spatial_loops
 
 LARGE_MATRIX = 1536
 """Rows, and columns, from which on a GPU of some 130 processors has a tile of 128 x 128 for each."""
@@ -158,8 +158,8 @@ def _gathered_in(s: lp.Schedule, stage: str, operand: Operand, at: str) -> Any:
     `at`; else None."""
     inside, reads = s.loops(stage)[s.loops(stage).index(at) + 1 :], reads_of(s, stage)
     found = [t for t in reads if t.buffer == operand.buffer]
-    indices = [x for x in reads if x.dtype.is_integer and any(x is not t and x.text in t.text for t in found)]
-    return found[0] if len(found) == 1 and any(not x.invariant(y) for x in indices for y in inside) else None
+    indices = indices_of(found[0], reads) if len(found) == 1 else ()
+    return found[0] if any(not x.invariant(y) for x in indices for y in inside) else None
 
 
 def _parted(subscripts: tuple[Any, ...], loops: Sequence[str]) -> bool:

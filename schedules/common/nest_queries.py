@@ -42,6 +42,11 @@ def is_guarded(s: lp.Schedule, loop: str) -> bool:
     return False
 
 
+def indices_of(t: Any, reads: Iterable[Any]) -> list[Any]:
+    """Those of `reads` that are indices in memory by which the read `t` finds its element."""
+    return [x for x in reads if x is not t and x.dtype.is_integer and x.text in t.text]
+
+
 def evaluates_functions(s: lp.Schedule, stage: str) -> bool:
     """Whether a value of `stage` is made by a function that takes several instructions after one another, as exp."""
     return next(functions_of(s, stage), None) is not None

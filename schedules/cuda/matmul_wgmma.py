@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import loopir as lp
 
 from ..common.contraction import Contraction
-from ..common.nest_queries import batched, extent, if_legal, iterations, reads_of, result_of
+from ..common.nest_queries import batched, extent, if_legal, indices_of, iterations, reads_of, result_of
 from .matmul_mma import both_whole, contraction_in, read_contraction, shared_tile, tile_of_rows, tiles, vectors
 from .row_threads import WARP
 from .tile_choice import COPY_VECTOR
@@ -341,7 +341,7 @@ def _heights(s: lp.Schedule, copy: str, row: str) -> list[int]:
     """The heights that boxes of a copy of rows `row` may have, from the most: all rows, or those of a page, where an
     index in memory that is found by the page says where its rows are."""
     rows, reads = extent(s, row) or BOX, reads_of(s, copy)
-    indexed = any(x is not t and x.dtype.is_integer and x.text in t.text for x in reads for t in reads)
+    indexed = any(indices_of(t, reads) for t in reads)
     digits = [x for t in reads for d in t.subscripts for x in d.digits] if indexed else []
     pages = {x.weight for x in digits if x.loop == row and x.weight < rows and rows % x.weight == 0}
     return [min(rows, BOX), *sorted((x for x in pages if x <= BOX and x % LEAST_BOX == 0), reverse=True)]
