@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -329,6 +330,17 @@ def test_functions_of_floats(fn: Any) -> None:
     a = torch.tensor([-3.0, -0.7, 0.3, 1.0, 2.5, 9.0]) + (0.0 if fn is exact else 0.05)
     b = torch.tensor([0.7, -0.7, -0.1, 0.5, -2.5, 2.0])
     torch.testing.assert_close(compiled(fn)(a, b), fn(a, b))
+    assert not lp.torch_report().left
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_nan_has_the_sign_zero_and_each_type_its_next_numbers(name: str) -> None:
+    ends = torch.tensor([math.nan, 0.0, -0.0, 1.0, -2.0, math.inf, -math.inf], dtype=getattr(torch, name))
+    x, to = torch.meshgrid(ends, ends, indexing="ij")
+    fn = lambda x, to: (x.sign(), torch.nextafter(x, to))  # noqa: E731
+    for a, b in zip(compiled(fn)(x, to), fn(x, to), strict=True):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
     assert not lp.torch_report().left
 
 

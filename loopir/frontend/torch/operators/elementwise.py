@@ -149,6 +149,11 @@ def _lerp(a: Tensor, b: Any, weight: Any) -> Tensor:
     return f.where(f.abs(weight) < 0.5, a + weight * off, b - off * (1 - weight))
 
 
+def _sign(x: Tensor) -> Tensor:
+    """As NumPy has it, but 0 of NaN."""
+    return f.where(f.isnan(x), as_expr(Tensor, 0, x.dtype), f.sign(x)) if x.dtype.is_float else f.sign(x)
+
+
 def _signed_bit(x: Tensor) -> Tensor:
     if x.dtype.is_float:
         return signbit(x)
@@ -197,7 +202,7 @@ pointwise({
     "add.Tensor|Scalar": _add, "sub.Tensor|Scalar": _sub, "rsub.Tensor|Scalar": _rsub,
     "mul.Tensor|Scalar": _of_pair(py.mul), "neg": py.neg, "abs": f.abs, "positive": lambda x: x,
     "maximum": _of_pair(f.maximum), "minimum": _of_pair(f.minimum), "relu": f.relu, "relu6": lambda x: f.clip(x, 0, 6),
-    "sign": f.sign, "floor": f.floor, "ceil": f.ceil, "round": f.round, "trunc": _trunc,
+    "sign": _sign, "floor": f.floor, "ceil": f.ceil, "round": f.round, "trunc": _trunc,
     "frac": lambda x: x - _trunc(x), "square": lambda x: x * x, "bitwise_not": _not,
     "bitwise_and.Tensor|Scalar|Scalar_Tensor": _of_pair(py.and_),
     "bitwise_or.Tensor|Scalar|Scalar_Tensor": _of_pair(py.or_),
@@ -208,7 +213,7 @@ pointwise({
     "clamp_max.default|Tensor": lambda x, high: _clamp(x, None, high), "hardtanh": lambda x, a=-1, b=1: _clamp(x, a, b),
     "fmax": lambda a, b: _fmax(a, b, larger=True), "fmin": lambda a, b: _fmax(a, b, larger=False),
     "remainder.Tensor|Scalar": _remainder, "fmod.Tensor|Scalar": _fmod,
-    "hypot": hypot, "nextafter": nextafter,
+    "hypot": hypot,
     "pow.Tensor_Scalar|Tensor_Tensor|Scalar": _pow, "lerp.Scalar|Tensor": _lerp, "silu": f.silu, "gelu": _gelu,
     "elu": _elu, "softplus": _softplus,
     "leaky_relu": lambda x, slope=0.01: f.where(x > 0, x, x * slope),
@@ -242,6 +247,7 @@ pointwise({
 
 operator("aten.div.Tensor_mode", "aten.div.Scalar_mode", promotion="default")(_divide_whole)
 operator("aten.where.self", promotion="default", skipped=1)(_where)
+operator("aten.nextafter.default")(nextafter)  # in the type as it is, where others compute in a wider one
 
 
 @operator("aten.copysign.Tensor", "aten.copysign.Scalar", promotion="float")
