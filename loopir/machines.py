@@ -52,6 +52,29 @@ class TileRates:
 
 
 @dataclass(frozen=True)
+class Latencies:
+    """Cycles from an instruction to one that needs what it makes.
+
+    Of memory those of Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture via microbenchmarking
+    and multiple level analysis" (2024, their table of latencies of scopes of memory; here its H100); of arithmetic and
+    special functions of Abdelkhalik et al., "Demystifying the Nvidia Ampere architecture through microbenchmarking and
+    instruction-level analysis" (2022); of shuffles and barriers of Zhang et al., "A study of single and multi-device
+    synchronization methods in Nvidia GPUs" (2020)."""
+
+    shared: float = 29.0
+    first_cache: float = 40.7
+    second_cache: float = 263.0
+    memory: float = 478.8
+    arithmetic: float = 4.0
+    special: float = 18.0
+    """A function of the special function unit, as powers of two and reciprocals."""
+    shuffle: float = 22.0
+    barrier: float = 22.0
+    tensor: float = 33.0
+    """A product of a warp on tensor cores."""
+
+
+@dataclass(frozen=True)
 class Machine:
     """A GPU: limits of a block and of a processor (a streaming multiprocessor), and rates in units a second."""
 
@@ -100,6 +123,7 @@ class Machine:
     elements in a row: "cumsum 1169x31009" of benchmarks/results/gpu_wide.txt)."""
     launch: float = 2.2e-6
     """Seconds that a kernel with nothing to do takes, one of several in a row."""
+    cycles: Latencies = Latencies()
 
     @property
     def copy_bandwidth(self) -> float:
@@ -197,6 +221,10 @@ def cpu_like(vector_bytes: int, caches: tuple[int, ...], threads: int) -> Cpu:
     )  # fmt: skip
 
 
+_OF_A100 = Latencies(shared=29.0, first_cache=37.9, second_cache=261.5, memory=466.3)
+_OF_RTX = Latencies(shared=30.1, first_cache=43.4, second_cache=273.0, memory=541.5)
+"""Of a GeForce RTX 4090, and taken to be those of its predecessor and its successor."""
+
 AMPERE = frozenset({"mma", "cp.async"})
 ADA = AMPERE | {"fp8"}
 HOPPER = ADA | {"stmatrix", "clusters", "tma", "wgmma"}
@@ -207,18 +235,21 @@ _A100 = Machine(  # NVIDIA A100 Tensor Core GPU Architecture (white paper); data
     shared_per_block=163 * KB, shared_per_processor=164 * KB, threads_per_processor=2048, blocks_per_processor=32,
     l1_bytes=64 * KB, l2_bytes=40 * MB, l2_bandwidth=5120 * 1.41e9, dram_bandwidth=2.039e12,
     tensor=_tensor(312, 156, 624), tiles=TileRates(mma=690, wgmma=0, cache=38, cache_boxes=38, memory=1260),
+    cycles=_OF_A100,
 )  # fmt: skip
 _RTX_3090 = Machine(  # NVIDIA Ampere GA102 GPU Architecture (white paper)
     arch="sm_86", name="NVIDIA GeForce RTX 3090", processors=82, clock=1.695e9, features=AMPERE,
     shared_per_block=99 * KB, shared_per_processor=100 * KB, threads_per_processor=1536, blocks_per_processor=16,
     l1_bytes=28 * KB, l2_bytes=6 * MB, l2_bandwidth=32 * 82 * 1.695e9, dram_bandwidth=9.36e11,
     tensor=_tensor(71.2, 35.6, 284.7), tiles=TileRates(mma=220, wgmma=0, cache=30, cache_boxes=30, memory=480),
+    cycles=_OF_RTX,
 )  # fmt: skip
 _RTX_4090 = Machine(  # NVIDIA Ada GPU Architecture (white paper)
     arch="sm_89", name="NVIDIA GeForce RTX 4090", processors=128, clock=2.52e9, features=ADA,
     shared_per_block=99 * KB, shared_per_processor=100 * KB, threads_per_processor=1536, blocks_per_processor=24,
     l1_bytes=28 * KB, l2_bytes=72 * MB, l2_bandwidth=32 * 128 * 2.52e9, dram_bandwidth=1.008e12,
     tensor=_tensor(165.2, 82.6, 660.6, 330.3), tiles=TileRates(mma=220, wgmma=0, cache=30, cache_boxes=30, memory=350),
+    cycles=_OF_RTX,
 )  # fmt: skip
 _H200 = Machine(  # NVIDIA H200 data sheet; rates of mma as measured, those of wgmma as cuBLAS reaches
     arch="sm_90a", name="NVIDIA H200", processors=132, clock=1.98e9, features=HOPPER, max_cluster=16,
@@ -243,6 +274,7 @@ _RTX_5090 = Machine(  # NVIDIA RTX Blackwell GPU Architecture (white paper)
     shared_per_block=99 * KB, shared_per_processor=100 * KB, threads_per_processor=1536, blocks_per_processor=24,
     l1_bytes=28 * KB, l2_bytes=96 * MB, l2_bandwidth=32 * 170 * 2.407e9, dram_bandwidth=1.792e12,
     tensor=_tensor(209.5, 104.8, 838, 419), tiles=TileRates(mma=220, wgmma=0, cache=30, cache_boxes=30, memory=650),
+    cycles=_OF_RTX,
 )  # fmt: skip
 MACHINES = {m.arch: m for m in (_A100, _RTX_3090, _RTX_4090, _H200, _B200, _RTX_5090)}
 """By architecture. Of cards for which NVIDIA names no bandwidth of the L2 cache, a sector a cycle and processor."""

@@ -19,6 +19,7 @@ from loopir.analysis.cost.transactions import SECTOR
 from loopir.ir.grammar import Func
 from loopir.ir.layout.layouts import evaluate
 from loopir.machines import Machine, machine
+from loopir.show.critical_path import critical_path
 from loopir.show.plot import plot
 from loopir.show.units import seconds as time_of, si
 from loopir.witness import page
@@ -146,11 +147,22 @@ def report(lowered: Func, sizes: Mapping[str, int], resources: Mapping[str, Any]
         start = _start(w, resident, gpu)
         memory = _memory(w, resident, given, own, gpu)
         seconds, moved = _seconds(w, resident, given, memory, gpu), sum(memory)
+        turns = -(-w.blocks // (gpu.processors * resident))
+        path = critical_path(kernel, given, _far(w, given, gpu), gpu.cycles)
+        seconds["dependent steps"] = turns * path / gpu.clock
         kernels.append(KernelReport(w, times, resident, limit, registers, seconds, start, moved))
     bytes_ = sum(
         _size(a.buffer.shape, a.buffer.dtype.bytes, sizes) * (2 if a.access == "inout" else 1) for a in lowered.args
     )
     return Report(gpu, tuple(kernels), float(bytes_), dict(sizes))
+
+
+def _far(w: KernelWork, sizes: Mapping[str, int], gpu: Machine) -> dict[str, float]:
+    """The cycles of a load from each buffer, at the least: what several blocks read, or one of them writes, may be in
+    the second cache."""
+    sizes_of = {m.buffer.name: _size(m.buffer.shape, m.buffer.dtype.bytes, sizes) for m in w.of("global")}
+    once = {m.buffer.name: not m.written and m.read <= sizes_of[m.buffer.name] for m in w.of("global")}
+    return {name: gpu.cycles.memory if x else gpu.cycles.second_cache for name, x in once.items()}
 
 
 def _busy(w: KernelWork, gpu: Machine) -> float:
