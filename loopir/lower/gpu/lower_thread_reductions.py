@@ -1,7 +1,8 @@
 """Lower reductions over threads to partial results and a reduction tree.
 
 Every thread folds its own iterations into registers; a tree over the threads (`loopir.lower.gpu.thread_reductions`)
-folds these; and one thread folds the total into the element, or all of them where each has a copy. The tree needs all
+folds these; and one thread folds the total into the element (`store_totals`: over its initial value, if that is stored
+right before), or all of them where each has a copy. The tree needs all
 threads, so guards that depend on the thread are moved inwards, around single statements. Consecutive loops that fold
 into the same elements, such as full tiles and a tail, share one tree.
 """
@@ -55,6 +56,7 @@ from loopir.ir.traverse.walk import (
     take_name,
     taken_names,
 )
+from loopir.lower.gpu.store_totals import store_totals
 from loopir.lower.gpu.thread_reductions import Group, Threads
 from loopir.lower.target import Target
 
@@ -80,6 +82,7 @@ def _kernel(kernel: Kernel, taken: set[str]) -> Stmt:
     new = map_body(body, together.stmt)
     if new is body:
         return kernel
+    new = store_totals(new)
     for b in reversed(together.shared):
         new = (Alloc(b, new),)
     for loop in reversed(axes):
