@@ -104,14 +104,14 @@ def _matrices(what: str, a: Any) -> Tensor:
     return cast(e, work)
 
 
-def _stacked(e: Tensor) -> Tensor:
+def one_after_the_other(e: Tensor) -> Tensor:
     """Matrices one after the other, of whatever dimensions they are."""
     return e[None] if e.ndim == 2 else e.reshape((-1, *e.shape[-2:])) if e.ndim > 3 else e
 
 
 def _factored(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The factors L and U of matrices in one matrix each, the row that each step exchanges, and the sign of that."""
-    return call(_solver_nest(FACTOR, e.dtype.name), _stacked(e))
+    return call(_solver_nest(FACTOR, e.dtype.name), one_after_the_other(e))
 
 
 def solve(a: Any, b: Any) -> Tensor:
@@ -127,7 +127,7 @@ def solve(a: Any, b: Any) -> Tensor:
     ):
         raise ExprError(f"solve of {e.described()} and {right.described()}; a @ x is b: the rows and stacks are alike")
     factors, pivot, _ = _factored(e)
-    x = call(_solver_nest(SOLVE, e.dtype.name), factors, pivot, _stacked(cast(right, e.dtype)))
+    x = call(_solver_nest(SOLVE, e.dtype.name), factors, pivot, one_after_the_other(cast(right, e.dtype)))
     return x.reshape(right.shape)
 
 

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache
+from textwrap import indent
 from typing import Any
 
 from loopir.errors import ExprError
@@ -20,6 +22,7 @@ from loopir.tensor.creation import arange, zeros
 from loopir.tensor.functions import (
     abs as absolute,
     axis_of,
+    broadcast_to,
     exp,
     exp2,
     floor,
@@ -35,6 +38,7 @@ from loopir.tensor.functions import (
     where,
 )
 from loopir.tensor.index import same
+from loopir.tensor.linear_algebra import one_after_the_other
 from loopir.tensor.reductions import resolve_axes
 from loopir.tensor.scattering import scatter_add
 from loopir.tensor.shapes import flip
@@ -315,25 +319,45 @@ def solve_triangular(n: "size", m: "size", L: "{t}[n, n]", x: "inout {t}[n, m]")
 
 
 @cache
-def _formatted_nest(text: str, **given: str) -> Func:
-    return parse(text.format(**given))
+def _formatted_nest(text: str, *, stacked: bool, **given: str) -> Func:
+    """The nest for one matrix, or the same for each of a stack."""
+    text = text.format(**given)
+    if stacked:
+        head, _, body = text.strip().partition("\n")
+        head = head.replace("(n:", '(batch: "size", n:').replace("[n,", "[batch, n,")
+        body = indent(re.sub(r"\b([ALx])\[", r"\1[b, ", body), "    ")
+        text = f"{head}\n    for b in range(batch):\n{body}"
+    return parse(text)
 
 
 def cholesky(a: Any) -> Tensor:
-    """The lower triangle whose product with its transpose is `a`, a positive definite matrix, of which it reads the
-    lower triangle; NaN where `a` is not positive definite."""
+    """The lower triangle whose product with its transpose is `a`, a positive definite matrix or a stack of these, of
+    which it reads the lower triangle; NaN where `a` is not positive definite."""
     e = _inexact(a)
-    if e.ndim != 2 or not same(e.dims[0], e.dims[1], e.symbols):
+    if e.ndim < 2 or not same(e.dims[-1], e.dims[-2], e.symbols):
         raise ExprError(f"cholesky of {e.described()}; it is of a square matrix")
-    return call(_formatted_nest(CHOLESKY, t=e.dtype.name), e)
+    if e.ndim == 2:
+        return call(_formatted_nest(CHOLESKY, stacked=False, t=e.dtype.name), e)
+    return call(_formatted_nest(CHOLESKY, stacked=True, t=e.dtype.name), one_after_the_other(e)).reshape(e.shape)
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:
     """x for which a @ x is `b`, a vector or the columns of a matrix; of `a` the upper triangle is read, or the lower
-    one if `lower`, as SciPy's."""
+    one if `lower`, as SciPy's. Of a stack of matrices, each has its own `b`, or all have the same."""
     e, right = _inexact(a), stage_reduction(as_expr(Tensor, b, None))
     right = cast(right, e.dtype)
     if right.ndim == 1:
-        return solve_triangular(e, right[:, None], lower)[:, 0]
+        return solve_triangular(e, right[:, None], lower)[..., 0]
+    if e.ndim < right.ndim > 2:
+        e = broadcast_to(e, (*right.shape[: right.ndim - e.ndim], *e.shape))
+    if 2 <= right.ndim < e.ndim:
+        right = broadcast_to(right, (*e.shape[: e.ndim - right.ndim], *right.shape))
     row, before = ("r", "q") if lower else ("n - 1 - r", "n - 1 - q")
-    return call(_formatted_nest(SOLVE, t=e.dtype.name, row=row, before=before), e, right)
+    if e.ndim <= 2:
+        return call(_formatted_nest(SOLVE, stacked=False, t=e.dtype.name, row=row, before=before), e, right)
+    if not all(same(x, y, {**e.symbols, **right.symbols}) for x, y in zip(e.dims[:-1], right.dims[:-1], strict=True)):
+        raise ExprError(
+            f"solve_triangular of {e.described()} and {right.described()}; a @ x is b: the stacks are alike"
+        )
+    nest = _formatted_nest(SOLVE, stacked=True, t=e.dtype.name, row=row, before=before)
+    return call(nest, one_after_the_other(e), one_after_the_other(right)).reshape(right.shape)

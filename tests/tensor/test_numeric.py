@@ -93,6 +93,26 @@ def test_a_system_is_solved_by_its_factors(n: int, seed: int) -> None:
     np.testing.assert_allclose(np.triu(a) @ upper, b[:, 0], rtol=1e-9)
 
 
+@settings(max_examples=5, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 5), st.booleans(), st.integers(0, 99))
+def test_systems_of_a_stack_are_solved_each_by_itself(count: int, n: int, lower: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = rng.random((2, count, n, n))
+    a, b = m @ np.swapaxes(m, -1, -2) + np.eye(n), rng.random((2, count, n, 3))
+    A, B = lp.placeholder(a.shape, "float64", name="A"), lp.placeholder(b.shape, "float64", name="B")
+    several = [lp.cholesky(A), lp.solve_triangular(A, B, lower), lp.solve_triangular(A, B[0, 0], lower)]
+    several += [lp.solve_triangular(A[0, 0], B, lower), lp.solve_triangular(A, B[0, 0, :, 0], lower)]
+    factor, each, same, one, vector = lp.Schedule(several).build("interpret")(a, b)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(a), rtol=1e-9, atol=1e-12)
+    side = np.tril(a) if lower else np.triu(a)
+    np.testing.assert_allclose(side @ each, b, rtol=1e-9)
+    np.testing.assert_allclose(side @ same, np.broadcast_to(b[0, 0], b.shape), rtol=1e-9)
+    np.testing.assert_allclose(side[0, 0] @ one, b, rtol=1e-9)
+    np.testing.assert_allclose(
+        (side @ vector[..., None])[..., 0], np.broadcast_to(b[0, 0, :, 0], b.shape[:-1]), rtol=1e-9
+    )
+
+
 TYPES = ("float32", "float16", "int32", "uint8", "int64", "float64")
 
 
