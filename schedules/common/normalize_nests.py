@@ -16,10 +16,11 @@ from .nest_queries import argument_names, extent, if_legal, is_guarded, one_nest
 
 
 @lp.composite
-def normalized(s: lp.Schedule) -> lp.Schedule:
+def normalized(s: lp.Schedule, *, whole: bool = True) -> lp.Schedule:
     """`s` with its updates as reductions, each in a nest of its own where that is legal, reduced loops innermost.
 
-    A program without updates is left as it is.
+    A program without updates is left as it is. A product over a triangle computes the `whole` rectangle around it, or
+    keeps the test for whether an element is in the triangle, by which tiles that are outside can be left out.
     """
     updates = [x for x in s.stages if s.why("fold_into_reduce", x) is None]
     if updates:
@@ -37,7 +38,7 @@ def normalized(s: lp.Schedule) -> lp.Schedule:
     for stage in found:
         s = _alone(s, stage)
     for stage in found:
-        s = _from_identity(_started(_reduced_innermost(s, stage), stage), stage) if one_nest(s, stage) else s
+        s = _from_identity(_started(_reduced_innermost(s, stage), stage), stage, whole) if one_nest(s, stage) else s
     return s
 
 
@@ -142,7 +143,7 @@ def _stores_only(s: lp.Schedule, before: str, stage: str, depth: int) -> bool:
     return len(s.loops(before)) == depth and one_nest(s, before) and len(stored) == len(s.accesses(before)) == 1
 
 
-def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
+def _from_identity(s: lp.Schedule, stage: str, whole: bool) -> lp.Schedule:
     """A product that goes on from what is there as a product of its own, which is added to that when it is done.
 
     Tiles of it then start from the identity, also where they are larger than the output. It is what one iteration of a
@@ -158,20 +159,32 @@ def _from_identity(s: lp.Schedule, stage: str) -> lp.Schedule:
     if c is None or length is None or apart.why("split", c.reduced, length) is not None:
         return s
     loops = apart.loops(stage)
-    t, (whole, part) = apart.split(c.reduced, length).with_loops
-    order = (whole, *(part if x == c.reduced else x for x in loops))
+    t, (once, part) = apart.split(c.reduced, length).with_loops
+    order = (once, *(part if x == c.reduced else x for x in loops))
     if t.why("reorder", *order) is not None:
         return s
     t = t.reorder(*order)
-    if t.why("rfactor", stage, whole) is not None:
+    if t.why("rfactor", stage, once) is not None:
         return s
-    t, product = t.rfactor(stage, whole).with_stage
+    t, product = t.rfactor(stage, once).with_stage
     if triangle and t.why("pad", product) is not None:
         return s
-    t = t.pad(product) if triangle else t
+    t = t.pad(product) if triangle and whole else t
     t = if_legal(t, "factor_out", product)
-    loops = (*(x for x in t.loops(stage) if x not in t.reduced(stage)), *t.reduced(stage))
-    return if_legal(t, "reorder", *loops).simplify(drop_unit_loops=True)
+    return _added(t, stage, trimmed=triangle and not whole)
+
+
+def _added(s: lp.Schedule, stage: str, *, trimmed: bool) -> lp.Schedule:
+    """`s` with the reduced loop of `stage`, which adds a product to what is there, inside the others; of a triangle,
+    these are `trimmed` to it, and the last of them, along memory, is innermost."""
+    over = s.reduced(stage)
+    free = [x for x in s.loops(stage) if x not in over]
+    s = if_legal(s, "reorder", *free, *over)
+    if trimmed:
+        for loop in free:
+            s = if_legal(s, "trim", loop)
+        s = if_legal(s, "reorder", *free[:-1], *over, free[-1])
+    return s.simplify(drop_unit_loops=True)
 
 
 def _rectangle(s: lp.Schedule, stage: str) -> lp.Schedule:

@@ -11,7 +11,7 @@ from math import prod
 
 import loopir as lp
 
-from ..common.contraction import contraction, separate_operands, worth_tiling
+from ..common.contraction import contraction, padded, separate_operands, worth_tiling
 from ..common.direct_conv import direct_cpu
 from ..common.fusion import epilogue, index_stages_inlined, views_inlined
 from ..common.hoisted_tables import hoisted_tables
@@ -174,7 +174,7 @@ def _rows_in_lanes(s: lp.Schedule, lanes: int | None) -> tuple[lp.Schedule, set[
 
 def _prepared(s: lp.Schedule) -> lp.Schedule:
     """`s` in normal form, with operands of products that are computed once, and folded dimensions as one."""
-    s = narrow_sums(normalized(s))
+    s = narrow_sums(normalized(s, whole=False))
     for stage in s.stages:
         if (t := separate_operands(s, stage)) is not s:
             c = contraction(t, stage)
@@ -216,8 +216,9 @@ def _stage(s: lp.Schedule, stage: str, lanes: int | None) -> lp.Schedule:
         return _dependent(s, stage, lanes)
     c = contraction(s, stage)
     if c is not None and worth_tiling(s, c, SHORT_LOOP):
-        made = s if _masks_lanes() else short_product(s, stage, lanes=lanes)
-        return _product(s, stage) if made.func is s.func else made
+        whole = padded(s, stage, c.row, c.column)
+        made = whole if _masks_lanes() else short_product(whole, stage, lanes=lanes)
+        return _product(s, stage, whole) if made.func is whole.func else made
     if (made := cut_in_pieces(s, stage)) is not s:
         return _pieces(made, s.stages, stage, lanes)
     if _carries_inside(s, stage):
@@ -419,14 +420,15 @@ def _chosen_chain(s: lp.Schedule) -> lp.Schedule | None:
     return t if t is not None and CHAINED(True) else None
 
 
-def _product(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """A contraction in register tiles, and what is made of it in its stores."""
+def _product(s: lp.Schedule, stage: str, whole: lp.Schedule) -> lp.Schedule:
+    """A contraction in register tiles, and what is made of it in its stores. `whole` is `s` without tests for a
+    triangle, whose outside register tiles alone leave out."""
     for fits, unit in ((tiled, matmul_amx), (pairs, matmul_pairs)):
-        chosen = fits(s, stage) is not None and UNIT(unit.__name__, at=stage) == unit.__name__
-        if chosen and (t := legal(s, unit, stage)) is not None:  # no other sum, say, is in the way of an instruction
+        chosen = fits(whole, stage) is not None and UNIT(unit.__name__, at=stage) == unit.__name__
+        if chosen and (t := legal(whole, unit, stage)) is not None:  # no other sum, say, is in an instruction's way
             return epilogue(t, stage)
-    if few_rows(s, stage) is not None and UNIT("matmul_few_rows", at=stage) == "matmul_few_rows":
-        return epilogue(matmul_few_rows(s, stage), stage)
+    if few_rows(whole, stage) is not None and UNIT("matmul_few_rows", at=stage) == "matmul_few_rows":
+        return epilogue(matmul_few_rows(whole, stage), stage)
     made = matmul_cpu(s, stage)
     t = epilogue(made, stage)
     for x in s.stages:

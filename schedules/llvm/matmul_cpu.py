@@ -81,9 +81,10 @@ def matmul_cpu(
     lanes = lanes or max(1, bytes_ // max(WORD_BYTES, c.bytes))  # floats of 16 bits are added up as float32
     registers = registers or count
     if tiles is None and _one_is_left(s, c, _tile(s, c, lanes, registers)[1], lanes):
-        return matmul_cpu(_without_one(s, c, lanes), stage, lanes=lanes, registers=registers)
+        whole = padded(s, stage, c.row, c.column)
+        return matmul_cpu(_without_one(whole, c, lanes), stage, lanes=lanes, registers=registers)
     if tiles is None and _may_lie(s, c, lanes) and IN_PLACE(_is_small(s, c, lanes), at=stage):
-        return _as_it_lies(s, c, lanes, registers)
+        return _as_it_lies(padded(s, stage, c.row, c.column), c, lanes, registers)
     tile = _chosen_tile(s, c, lanes, registers)
     rows, columns = extent(s, c.row), extent(s, c.column)
     flat = rows is not None and columns is not None and columns > 2 * rows and not c.batch
@@ -323,9 +324,10 @@ def _in_panels(
     """Blocks of rows or, if `flat`, of columns, on threads; the operand that blocks share is copied once.
 
     Of a result of the program, tiles that store vectors in part are in a loop of their own. Where there are many
-    others, that loop takes one step after the other, which is a quarter less to compile.
+    others, that loop takes one step after the other, which is a quarter less to compile. Of a triangle, the tiles that
+    are outside are left out.
     """
-    chunk, last = _chunk(s, c), _is_last(s, c)
+    chunk, last, triangle = _chunk(s, c), _is_last(s, c), padded(s, c.stage, c.row, c.column) is not s
     s, n = _block_loops(s, c, tile, tiles, flat, chunk)
     innermost = n.panel if flat else n.tile
     s = s.cache_write(c.stage, "local", at=innermost)
@@ -346,6 +348,7 @@ def _in_panels(
         over = () if flat else (k, n.tile)
         s = _prefetch_panel(s, inner, shared_copy, n.panel, over, k, shared.width * chunk * c.bytes)
         s = _ask_for_tile(s, c.stage, innermost, k)
+    s = if_legal(s, "trim", innermost) if triangle else s
     s = parallel(s, c.stage, c.batch[0] if c.batch else n.block)
     return whole_vectors(s, c.stage) if last and not many else s
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import loopir as lp
+from loopir.ir.grammar import Int
 from loopir.ir.parser.parse import parse
 from loopir.testing import assert_equivalent
 from schedules.common.contraction import contraction
@@ -85,6 +86,21 @@ def f(A: "float64[9, 9]", B: "float64[9, 9]", C: "inout float64[9, 9]", D: "out 
     assert any(contraction(t, x) is not None for x in t.stages)
     assert_equivalent(s, t)
     assert_equivalent(s, cpu(s, 4))
+
+
+@pytest.mark.parametrize("columns", ["range(i + 1)", "range(37)", "range(i)"])
+def test_tiles_outside_of_a_triangle_are_left_out(columns: str) -> None:
+    s = lp.Schedule(parse(f"""
+def f(A: "float64[37, 20]", B: "float64[37, 20]", C: "inout float64[37, 37]"):
+    for i in range(37):
+        for j in {columns}:
+            for k in range(20):
+                C[i, j] += A[i, k] * B[j, k]
+"""))  # fmt: skip
+    t = cpu(s, 4)
+    loops = t.loops("C_rf") if "C_rf" in t.stages else t.loops("C")
+    assert any(not isinstance(t.loop(x).extent, Int) for x in loops if x.startswith("i")) == ("i" in columns[6:])
+    assert_equivalent(s, t)
 
 
 def test_memory_that_iterations_write_anew_is_no_obstacle() -> None:
