@@ -10,8 +10,8 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
@@ -40,6 +40,9 @@ well: on the data of array programs none is. LLVM has the option for the process
 CHECKS = "-hoist-runtime-checks=false"
 """Asks in each row whether what it stores is read there, where LLVM would ask once of all rows together: of a matrix
 that is updated in place these always meet, though no row does, and none is in vectors then."""
+PRESSURE = "-misched-regpressure="
+"""Has LLVM order instructions so that few registers are live. Where there are more constants than registers, as in the
+polynomials of a function, it then takes one vector after another, each step of which waits for the one before."""
 VECTOR_LIBRARY = "libmvec.so.1"
 """Of the GNU C library on x86-64."""
 _ready = False
@@ -140,7 +143,11 @@ class Library:
     @property
     def assembly(self) -> str:
         """The machine code, as text."""
-        return _outside_lock(lambda: self._machine.emit_assembly(llvm.parse_assembly(self.source)))
+        return _outside_lock(self._emit_assembly)
+
+    def _emit_assembly(self) -> str:
+        with _lock, _instruction_order(self.source):
+            return self._machine.emit_assembly(llvm.parse_assembly(self.source))
 
     def address(self, name: str) -> int:
         """Where the function `name` is; CompileError where there is none, as a call of address 0 ends the process."""
@@ -232,7 +239,7 @@ TILE_PASSES = ("simplify_cfg", "sroa", "instruction_combine")
 
 def _passes(left: bool) -> str:
     """The key of a compilation among those of one source."""
-    return f"{'3' if left else ' '.join(TILE_PASSES)}, lone lanes, {SELECTS}, {CHECKS}"
+    return f"{'3' if left else ' '.join(TILE_PASSES)}, lone lanes, {SELECTS}, {CHECKS}, {PRESSURE}"
 
 
 def _outside_lock(work: Callable[[], T]) -> T:
@@ -279,7 +286,26 @@ def _compiled(source: str, machine: Any, left: bool, *, tried: bool = False) -> 
     if told != text:
         module = llvm.parse_assembly(told)
     text = told.encode()
-    return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
+    with _instruction_order(told):
+        return len(text).to_bytes(_WORD, "little") + text + machine.emit_object(module)
+
+
+_CONSTANT = re.compile(r"splat \((?:float|double) [^)]*\)")
+_VECTOR_PHI = re.compile(r"= phi <\d+ x ")
+
+
+@contextmanager
+def _instruction_order(text: str) -> Iterator[None]:
+    """Have instructions ordered by their latencies alone where vectors have more constants than there are registers,
+    which are loaded where they are used in any order, and no loop keeps sums in vectors, for which registers are."""
+    apart = not _VECTOR_PHI.search(text) and len({*_CONSTANT.findall(text)}) > vector_unit()[1]
+    if apart:
+        llvm.set_option("loopir", f"{PRESSURE}false")
+    try:
+        yield
+    finally:
+        if apart:
+            llvm.set_option("loopir", f"{PRESSURE}true")
 
 
 _TRIAL = "import sys; sys.path[:] = sys.argv[2:]; from loopir.runtime import llvm_jit; llvm_jit.trial(sys.argv[1])"

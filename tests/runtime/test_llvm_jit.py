@@ -33,6 +33,21 @@ def test_what_llvm_refuses_is_told_with_its_source() -> None:
     assert "define i64 @add" in (told.value.source or "")
 
 
+@pytest.mark.parametrize(("constants", "sums", "apart"), [(40, False, True), (40, True, False), (8, False, False)])
+def test_vectors_with_more_constants_than_registers_are_ordered_by_latencies(
+    constants: int, sums: bool, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And whatever is compiled next is ordered as ever."""
+    told = list[str]()
+    monkeypatch.setattr(llvm_jit.llvm, "set_option", lambda _, option: told.append(option))
+    monkeypatch.setattr(llvm_jit, "vector_unit", lambda: (32, 16))
+    lines = [f"  %x{n} = fadd <4 x double> %x, splat (double {n}.5)" for n in range(constants)]
+    lines += ["  %sum = phi <4 x double> [ %x, %a ], [ %y, %b ]"] if sums else []
+    with llvm_jit._instruction_order("\n".join(lines)):  # pyright: ignore[reportPrivateUsage]
+        assert told == ([f"{llvm_jit.PRESSURE}false"] if apart else [])
+    assert told[1:] == ([f"{llvm_jit.PRESSURE}true"] if apart else [])
+
+
 def calling(intrinsic: str) -> str:
     return f"declare void @{intrinsic}()\ndefine void @f() {{\n  call void @{intrinsic}()\n  ret void\n}}\n"
 
