@@ -329,9 +329,7 @@ class Greedy:
             self._refuse(kind, a, b, "not priced, as the work of planning is used up")
             return None
         if p.target == "cuda":
-            kernels = groups[a].kernels + groups[b].kernels
-            if all(map(self._has_product, (a, b))):  # what else a product needs, it needs in any group
-                kernels = min(kernels, sum(least_launches(p.found(g).view) for g in (a, b)))
+            kernels = sum(map(self._kernels_to_save, (a, b)))
         else:  # fewer loops are not always faster; more products are where a rule says so
             kernels = NOTHING_TO_WIN if all(map(self._has_product, (a, b))) else None
         before, g = groups[a].seconds + groups[b].seconds, p.price_below(a | b, kernels)
@@ -343,6 +341,11 @@ class Greedy:
             names, cost = (p.stages(a), p.stages(b)), (before * 1e6, g.seconds * 1e6)
             self.log.append(Decision(kind, *names, *cost, False, "that is no faster", g.refused))
         return None
+
+    def _kernels_to_save(self, g: Ids) -> int:
+        """The kernels of a group that merging may save some of: what else a product needs, it needs in any group."""
+        kernels = self.groups[g].kernels
+        return min(kernels, least_launches(self.planner.found(g).view)) if self._has_product(g) else kernels
 
     def _has_product(self, g: Ids) -> bool:
         return any(self.planner.found(frozenset((n,))).view.products for n in g)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,6 +113,17 @@ def test_a_rule_of_ones_own_is_asked_about_two_products_that_ours_leave_apart() 
     assert pairs
     assert all(d.reason == "no rule gives fewer kernels" for d in pairs)
     assert any({"first", "second"} <= x for x in seen)
+
+
+def test_merging_saves_no_kernel_that_a_product_needs_in_any_group() -> None:
+    """One in parts, whose operand is stored first, has as many with a fold after it as the two have apart."""
+    x, w = (lp.placeholder((256, 256), "float32", name=name) for name in "xw")
+    p = Planner(lp.Schedule(lp.sum(x @ w, axis=1)), "cuda", "sm_90a", {})
+    product, fold = (p.ids((x,)) for x in ("matmul", "sum"))
+    groups = {product: replace(p.price(product), kernels=3), fold: p.price(fold)}
+    greedy = Greedy(p, (), [], 1, groups=groups)
+    greedy._merge_pairs(("producer",))  # pyright: ignore[reportPrivateUsage]
+    assert [d.reason for d in greedy.log] == ["no rule gives fewer kernels"]
 
 
 def test_a_convolution_starts_with_its_borders_and_with_what_takes_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
