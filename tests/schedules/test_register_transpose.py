@@ -51,6 +51,16 @@ def test_auto_takes_tiles(shape: tuple[int, int], dtype: str) -> None:
     np.testing.assert_array_equal(t.build("llvm")(x), x.T + 1)
 
 
+@pytest.mark.parametrize(
+    ("shape", "down"), [((16, 1500), True), ((1500, 16), False), ((16, 24), False), ((1024, 1024), False)]
+)
+def test_tiles_go_along_rows_of_the_input_that_lie_on_pages_of_their_own(shape: tuple[int, int], down: bool) -> None:
+    t = transpose_cpu(permuted(shape, (1, 0)), "y", rows=8)
+    assert t.loops("y")[:2] == (("j_o", "i_o") if down else ("i_o", "j_o"))
+    x = np.random.default_rng(0).integers(0, 99, shape).astype(np.float32)
+    np.testing.assert_array_equal(t.build("llvm")(x), x.T + 1)
+
+
 def test_what_turns_nothing_round_or_is_less_than_a_tile_is_no_transpose() -> None:
     x = lp.placeholder((64, 64), "float32", name="x")
     same = lp.Schedule(lp.compute((64, 64), lambda i, j: x[i, j] + 1.0, name="y"))
