@@ -316,7 +316,8 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     predicted to be faster.
 
     Where elements are copied one by one, as they do not lie in whole vectors, it is tried with more warps for a tile,
-    too, and with all loops of an operand as rows.
+    too, and with all loops of an operand as rows. Copies that have the channels last are left to warpgroups, too, where
+    there are any.
     """
     one = partial(_with_reader, stage=stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
@@ -328,6 +329,8 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
             recipes += [partial(one, how=conv_mma, options=dict(x)) for x in GATHERED_TILES]
         recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
         recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
+        if lp.machine().has("wgmma"):
+            recipes += [partial(one, how=conv_channels_last, options={"warpgroups": True})]
         found = _tile_count(s, stage, FEW)
         if not counts and found is not None and found[0] < lp.machine().processors:
             how = conv_mma if wide or channel_of(cut, made, p) is None else conv_channels_last

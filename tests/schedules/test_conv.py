@@ -256,3 +256,21 @@ def test_a_gpu_is_filled_by_smaller_tiles() -> None:
     given = small.arrays()
     (found,) = interpret(lp.lower(by, "cuda")[0], tuple(given)).values()
     assert small.right(found, given)
+
+
+@pytest.mark.parametrize(("arch", "count"), [("sm_90a", 1), ("sm_80", 0)])
+def test_copies_with_channels_last_are_left_to_warpgroups_too_where_there_are_any(
+    arch: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def first(s: lp.Schedule, stage: str, recipes: list[Any]) -> lp.Schedule:
+        seen.extend(recipes)
+        return s
+
+    monkeypatch.setattr("schedules.cuda.conv._cheapest_of", first)
+    x, w = (lp.placeholder(n, "bfloat16", name=name) for n, name in (((16, 64, 56, 56), "x"), ((128, 64, 3, 3), "w")))
+    s = lp.Schedule(lp.conv2d(x, w, padding=1))
+    with lp.scheduling_for(lp.machine(arch)):
+        conv_on_tensor_cores(s, next(x for x in s.stages if s.reduced(x)))
+    assert sum(x.keywords["options"] == {"warpgroups": True} for x in seen) == count
