@@ -132,7 +132,11 @@ class Rule:
     """How many kernels it gives at least: it is not tried where groups apart have no more."""
 
     def __call__(self, s: lp.Schedule, match: Match) -> lp.Schedule:
-        return self.schedule(s, match)
+        made = self.schedule(s, match)
+        if not isinstance(made, lp.Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            told = "a step gives a new Schedule, which a rule returns"
+            raise TypeError(f"the rule {self.name!r} gives {made!r:.40} where a Schedule is wanted; {told}")
+        return made
 
 
 STORED_FIRST = 64

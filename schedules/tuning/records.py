@@ -25,6 +25,8 @@ MOST_BYTES = 4 << 20
 OUTCOMES = ("ok", "wrong", "crashed", "hung", "out of memory", "failed")
 """How a candidate went: it gave the program's result, or another, or it ended its process, or did not end, or asked for
 more memory than there is, or could not be scheduled or built."""
+LAST = 2.0**37
+"""Seconds after 1970 of the last day that there is: the year 6325, which a calendar of four digits has."""
 KINDS = ("candidate", "winner")
 EFFORTS = ("none", "quick", "full")
 
@@ -123,18 +125,22 @@ def _record(body: Any) -> Record:
     s = body["subject"]
     sizes = tuple((_text(n), int(v)) for n, v in s["sizes"])
     subject = Subject(_text(s["program"]), sizes, _text(s["target"]), _text(s["machine"]), _text(s["version"]))
+    if any(x != _printable(x) for x in (subject.program.replace("\n", ""), subject.target, subject.machine)):
+        raise Refused("a record has a program or a machine with characters that are not printable")
     given: dict[str, Any] = {f.name: body[f.name] for f in fields(Record) if f.name != "subject"}
     for name in ("seconds", "first_seconds", "predicted", "bytes", "p50", "p99", "when"):
         given[name] = float(given[name])
         if not 0.0 <= given[name] < float("inf"):
             raise Refused(f"a record has {name} of {given[name]}")
+    if given["when"] > LAST:
+        raise Refused(f"a record was made {given['when']} seconds after 1970")
     for name in ("kind", "name", "outcome", "said", "effort"):
-        given[name] = _text(given[name])
+        given[name] = _printable(_text(given[name]))
     for name, known in (("kind", KINDS), ("outcome", OUTCOMES), ("effort", EFFORTS)):
         if given[name] not in known:
             raise Refused(f"a record has {name} {given[name]!r}, which is none of {', '.join(known)}")
     given["samples"] = int(given["samples"])
-    given["knobs"] = tuple((_text(k), v, f) for k, v, f in frozen(given["knobs"]))
+    given["knobs"] = tuple((_printable(_text(k)), _printable(v), f) for k, v, f in frozen(given["knobs"]))
     given["trace"] = _trace(frozen(given["trace"]))
     return Record(subject, **given)
 
@@ -143,6 +149,11 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _printable(value: Any) -> Any:
+    """Text as it may be printed: what moves a terminal's cursor, or ends the line, is a space. The rest as it is."""
+    return "".join(c if c.isprintable() else " " for c in value) if isinstance(value, str) else value
 
 
 def _trace(steps: Any) -> Trace:

@@ -72,3 +72,25 @@ def test_steps_that_are_not_legal_are_refused_with_a_sentence() -> None:
     for trace, said in forged.items():
         with pytest.raises(Refused, match=said):
             apply_record(s, replace(record, trace=trace))
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "fused\nok: 1.00 x", "\u202eevil", "\x00", "a\tb"])
+def test_what_a_record_says_moves_no_cursor(text: str) -> None:
+    record = Record(subject_of(lp.Schedule(lp.parse(RUNNING_SUM)), "llvm", "m"), "candidate", text,
+                    ((text, text, text),), (), "hung", text)  # fmt: skip
+    found = parse_record(record.line())
+    assert all(x.isprintable() for x in (found.name, found.said, found.label))
+    for part in ("program", "target", "machine"):
+        subject = replace(record.subject, **{part: text})
+        if part == "program" and "\n" in text:
+            assert parse_record(replace(record, subject=subject).line()).subject == subject
+            continue
+        with pytest.raises(Refused, match="not printable"):
+            parse_record(replace(record, subject=subject).line())
+
+
+@pytest.mark.parametrize("when", [1e12, 1e308])
+def test_a_record_of_a_day_that_no_calendar_has_is_refused(when: float) -> None:
+    record = replace(recorded(lp.Schedule(lp.parse(RUNNING_SUM))), when=when)
+    with pytest.raises(Refused, match="seconds after 1970"):
+        parse_record(record.line())

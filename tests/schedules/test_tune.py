@@ -258,3 +258,13 @@ def test_a_wrong_recipe_is_caught_by_its_result(tmp_path: Path) -> None:
     assert os.listdir(tmp_path)
     x = np.ones((96, 96), np.float32)
     assert (found.schedule.build("llvm")(x) == 3.0).all()
+
+
+def test_a_rule_that_forgets_to_return_is_told_so() -> None:
+    x = lp.placeholder((8, 8), "float32", name="x")
+    s = lp.Schedule((x * 2.0).named("y"))
+    forgetful = Rule("forgetful", lambda view: view, lambda s, match: s.parallel("i") and None, "llvm")  # type: ignore[arg-type,return-value]
+    with pytest.raises(
+        TypeError, match="the rule 'forgetful' gives None where a Schedule is wanted; a step gives a new"
+    ):
+        forgetful(s, None)
