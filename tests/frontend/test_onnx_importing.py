@@ -103,3 +103,40 @@ def test_a_model_is_not_changed_by_reading_it() -> None:
 def test_a_node_that_reads_what_nothing_makes_is_refused() -> None:
     with pytest.raises(lp.ModelError, match="reads 'z', which nothing before it makes"):
         lp.from_onnx(model([helper.make_node("Neg", ["z"], ["y"], name="n")], {"x": (F, [2])}, ["y"]))
+
+
+WHOLE = ("int8", "int32", "int64", "uint8", "uint64")
+
+
+def pairs(dtype: str, others: Any) -> Any:
+    ends = np.iinfo(dtype)
+    numbers = sorted({ends.min, ends.min + 1, max(ends.min, -7), max(ends.min, -1), 0, 1, 3, 7, ends.max})
+    others = np.array([n for n in numbers if n], dtype) if others is None else others
+    return (x.ravel().copy() for x in np.meshgrid(np.array(numbers, dtype), others))
+
+
+def of_integers(name: str, a: Any, b: Any, **attributes: Any) -> list[Any]:
+    given = {n: (helper.np_dtype_to_tensor_dtype(x.dtype), [len(a)]) for n, x in (("a", a), ("b", b))}
+    program = lp.from_onnx(model([helper.make_node(name, ["a", "b"], ["y"], **attributes)], given, ["y"]))
+    return [lp.Schedule(program).build(target)(*program.arguments(a, b)).tolist() for target in ("interpret", "llvm")]
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_the_ends_of_integers_are_divided_as_in_c(dtype: str) -> None:
+    a, b = pairs(dtype, None)
+    exact = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    rest = [x - q * y for x, q, y in zip(a.tolist(), exact, b.tolist(), strict=True)]
+    wrapped = np.array(exact, object) - [2 * (q > np.iinfo(dtype).max) * q for q in exact]  # -2^(bits - 1) by -1
+    assert of_integers("Div", a, b) == [wrapped.tolist()] * 2
+    assert of_integers("Mod", a, b, fmod=1) == [rest] * 2
+
+
+@pytest.mark.parametrize(("dtype", "exponents"), zip(WHOLE, ("int64", "int32", "uint8", "int32", "int64"), strict=True))
+def test_powers_of_integers_are_exact_and_wrap(dtype: str, exponents: str) -> None:
+    a, b = pairs(dtype, np.array([0, 1, 2, 5, 31, 39, 40, 64, 127], exponents))
+    least, bits = int(np.iinfo(dtype).min), np.iinfo(dtype).bits
+    exact = [(x**y - least) % 2**bits + least for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    assert of_integers("Pow", a, b) == [exact] * 2
+    if dtype[0] == exponents[0] == "i":
+        below = np.array([-1, -2, -3, -1, -1], exponents)
+        assert of_integers("Pow", np.array([1, -1, -1, 2, 7], dtype), below) == [[1, 1, -1, 0, 0]] * 2

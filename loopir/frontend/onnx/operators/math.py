@@ -37,11 +37,9 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _toward_zero(a: Tensor, b: Tensor) -> Tensor:
-    """Integer division as C's."""
-    if a.dtype.kind == "uint":
-        return a // b
-    quotient = f.abs(a) // f.abs(b)
-    return f.where((a < 0) != (b < 0), -quotient, quotient)
+    """Integer division as C's: what is left after the remainder divides exactly. The least integer has no absolute
+    value."""
+    return a // b if a.dtype.kind == "uint" else (a - fmod(a, b)) // b
 
 
 @operator("Div")
@@ -54,11 +52,7 @@ def divide(n: Node) -> Tensor:
 def remainder(n: Node) -> Tensor:
     """The sign is the divisor's, or with `fmod` the dividend's."""
     a, b = n.tensor(0), n.tensor(1)
-    if not n.attr("fmod", 0):
-        return a % b
-    if not a.dtype.is_float:
-        return a - _toward_zero(a, b) * b
-    return fmod(a, b)
+    return fmod(a, b) if n.attr("fmod", 0) else a % b
 
 
 @operator("Pow")
@@ -66,7 +60,26 @@ def power(n: Node) -> Tensor:
     a, b = n.tensor(0), n.tensor(1)
     if a.dtype.is_float:
         return f.pow(a, b.astype(a.dtype))
-    return f.pow(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+    if b.dtype.is_float:
+        return f.pow(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+    return _whole_power(a, b)
+
+
+def _whole_power(a: Tensor, b: Tensor) -> Tensor:
+    """a ** b of integers by squares, modulo 2 to the bits of the type; of exponents below 0 the quotient's whole part.
+
+    Exponents count up to 255: beyond them powers of -1, 0 and 1 alone are numbers of the type, and right all the same.
+    """
+    one = f.cast(1, a.dtype)
+    made, square = f.broadcast_to(one, a.shape), a
+    for bit in range(8):
+        made = f.where((b >> bit) % 2 == 1, made * square, made)
+        square = square * square
+    made = f.where(f.logical_and(a == 0, b > 0), a, made)
+    if b.dtype.kind == "uint":
+        return made
+    unit = a == 1 if a.dtype.kind == "uint" else f.logical_or(a == 1, a == -1)
+    return f.where(f.logical_or(b >= 0, unit), made, one - one)
 
 
 @operator("Cast")
