@@ -131,8 +131,9 @@ def test_the_ends_of_integers_are_divided_as_in_c(dtype: str) -> None:
     assert of_integers("Mod", a, b, fmod=1) == [rest] * 2
 
 
-@pytest.mark.parametrize(("dtype", "exponents"), zip(WHOLE, ("int64", "int32", "uint8", "int32", "int64"), strict=True))
-def test_powers_of_integers_are_exact_and_wrap(dtype: str, exponents: str) -> None:
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_powers_of_integers_are_exact_and_wrap(dtype: str) -> None:
+    exponents = dict(zip(WHOLE, ("int64", "int32", "uint8", "int32", "int64"), strict=True))[dtype]
     a, b = pairs(dtype, np.array([0, 1, 2, 5, 31, 39, 40, 64, 127], exponents))
     least, bits = int(np.iinfo(dtype).min), np.iinfo(dtype).bits
     exact = [(x**y - least) % 2**bits + least for x, y in zip(a.tolist(), b.tolist(), strict=True)]
