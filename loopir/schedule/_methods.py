@@ -199,6 +199,7 @@ class Methods:
         at: str | None = None,
         name: str | None = None,
         dtype: str | None = None,
+        argument_of: str | None = None,
     ) -> Self:
         """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it
         there."""

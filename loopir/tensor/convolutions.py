@@ -18,7 +18,9 @@ from typing import Any
 from loopir.errors import ExprError
 from loopir.ir import dtypes
 from loopir.ir.dtypes import DType, float32
-from loopir.tensor.core import as_expr, as_stage, cast, common_type, stage_reduction, store
+from loopir.ir.ops import Intrinsic
+from loopir.ir.values import Op
+from loopir.tensor.core import as_expr, as_stage, cast, common_type, elementwise, stage_reduction, store
 from loopir.tensor.functions import maximum, minimum, pad, sum as total, where
 from loopir.tensor.index import reduce_axis
 from loopir.tensor.reductions import stored_if_costly
@@ -29,6 +31,8 @@ __all__ = [
     "conv_transpose3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
+TF32 = "tf32", "tf32_below"
+"""Functions of an element that say which units may multiply it."""
 Several = int | Sequence[int]
 """A number for each dimension of space, or one for all."""
 
@@ -66,6 +70,13 @@ def _bordered(e: Tensor, widths: Sequence[tuple[int, int]], value: float) -> Ten
     if e.source is None and any(d.axes and tuple(n for _, n in d.loops) == e.dims for d in e.deps) and not store(e):
         e = as_stage(e, "t")
     return pad(e, [(0, 0), (0, 0), *widths], value).named("padded")
+
+
+def _rounding(e: Tensor) -> Intrinsic | None:
+    """The rounding that `e` ends with, which says in a product which units may multiply: what is stored of `e` is
+    rounded once more there, which changes nothing."""
+    last = e.element
+    return last.fn if isinstance(last, Op) and last.fn.name in TF32 else None
 
 
 def _work(t: DType) -> DType:
@@ -110,7 +121,10 @@ def _conv(
     sizes: list[int] = [int(n) for n in kernel]  # pyright: ignore[reportArgumentType]
     reach = [d * (n - 1) + 1 for n, d in zip(sizes, holes, strict=True)]
     widths = _border(what, padding, rank, reach, steps)
+    rounding = _rounding(e)
     p = _bordered(e, widths, 0)
+    if rounding is not None and _rounding(p) is None:
+        p = elementwise(Tensor, rounding, p)
     space = [_window_count(what, e, 2 + n, p.shape[2 + n], reach[n], steps[n]) for n in range(rank)]
     t = common_type((e, w))
     work, each = _work(t), w.shape[0] // groups if groups > 1 else 0

@@ -31,7 +31,7 @@ from ..common.products import Product, Side, filled, followed, product, require_
 from ..common.transpose import find_transposed_read, transpose, worth_turning
 from .cheapest import cheapest
 from .elementwise import by_element, elementwise
-from .matmul_mma import matmul_mma
+from .matmul_mma import ROUNDINGS, matmul_mma
 from .matmul_simt import matmul_simt
 from .matmul_split_k import MOST_PARTS, matmul_simt_split, matmul_split
 from .matmul_wgmma import matmul_wgmma
@@ -127,9 +127,10 @@ def _matrices(
     *batch, row, column = loops
     for side, x in ((p.left, row), (p.right, column)):
         touch = next(t for t in s.accesses(stage) if t.buffer == side.buffer)
+        by = touch.by if touch.by in ROUNDINGS else None
         runs = side is p.right or (together and side.along is not None)
         matrix = (k, x) if across or (runs and side.along not in p.reduced) else (x, k)
-        s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix)
+        s = s.reindex(stage, side.buffer, *(b for b in batch if not touch.invariant(b)), *matrix, argument_of=by)
     return s
 
 
@@ -162,8 +163,8 @@ SIMT_BLOCKS = 4
 """Blocks of a processor there, at most, where a folded loop is cut in parts."""
 SIMT_SPLIT_TILE = SIMT_TILES[2]
 """The tile there, with the part of a thread, where a folded loop is cut in parts."""
-SPLIT_TILE = (32, 64)
-"""The tile of a product whose folded loop is cut in parts."""
+SPLIT_TILE, SPLIT_DEPTH = (32, 64), 64
+"""The tile of a product whose folded loop is cut in parts, and its steps of 16 bits."""
 LOST = 1.2
 """How many times as many elements as with the tile that loses fewest a tile may fill up."""
 GATHERED_TILES: tuple[dict[str, Any], ...] = (
@@ -175,10 +176,12 @@ GATHERED_TILES: tuple[dict[str, Any], ...] = (
 """Options of products whose elements are copied one by one: threads for few elements each."""
 FEW = (64, 128)
 """The tile of which there are to be as many as processors, else smaller ones are tried, too."""
-PIECE, STEPS, ENOUGH, AHEAD = 64, 8, 92, 3
-"""Of warpgroups: elements in 128 bytes, a step; steps of a tile, and tiles, that are enough; the fewest stages."""
+PIECE, STEPS, ENOUGH, AHEAD = 128, 8, 92, 3
+"""Of warpgroups: bytes of a step; steps of a tile, and tiles, that are enough; the fewest stages."""
 ROWS, WIDTHS, MOST_STAGES = 128, (128, 64), 6
 """Rows and columns of a tile of warpgroups, and the most stages that are worth their shared memory."""
+VECTOR, HALF, SUM = 16, 2, 4
+"""Bytes of a vector, of an element of 16 bits, whose products rates are of, and of a sum."""
 GATHERED, BARRIERS = 25, 1024
 """Instructions that find a vector of a window and test its borders, and bytes of a block for its barriers."""
 SMALL_TILES: tuple[dict[str, Any], ...] = (
@@ -200,7 +203,7 @@ def conv_mma(
     stored: tuple[str, ...] = (),
     together: bool = False,
 ) -> lp.Schedule:
-    """The product `stage` of 16-bit floats over several loops, such as a convolution, on tensor cores.
+    """The product `stage` of 16-bit floats, or TF32, over several loops, such as a convolution, on tensor cores.
 
     It is `matmul_mma` of `as_matmul`, with the same options: the matrices' tiles are copied straight from the tensors,
     and borders are filled up in these copies, unless they are `stored` by stages of their own. Unless told, a tile is
@@ -214,14 +217,20 @@ def conv_mma(
     row, column, _ = s.loops(stage)[-3:]
     chosen = _tile(extent(s, row), extent(s, column), wide)
     return matmul_mma(
-        s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or chosen[2],
+        s, stage, block=block or chosen[0], warps=warps or chosen[1], depth=depth or _fitted(s, stage, chosen[2]),
         stages=stages or chosen[3], within=_made_in_tiles_of(s, sources, stored), staged=True,
     )  # fmt: skip
 
 
+def _fitted(s: lp.Schedule, stage: str, count: int) -> int:
+    """As many elements of what `stage` multiplies as have the bytes of `count` of 16 bits."""
+    return count * HALF // reads_of(s, stage)[0].dtype.bytes
+
+
 def _is_wide(s: lp.Schedule, p: Product) -> bool:
     """Whether the operands of `p` lie in whole vectors."""
-    return all((extent(s, t.along or "") or COPY_VECTOR) % COPY_VECTOR == 0 for t in (p.left, p.right))
+    vectors = ((t, VECTOR // s.buffer(t.buffer).dtype.bytes) for t in (p.left, p.right))
+    return all((extent(s, t.along or "") or n) % n == 0 for t, n in vectors)
 
 
 def _made_in_tiles_of(s: lp.Schedule, sources: Sequence[str], stored: Sequence[str] = ()) -> tuple[str, ...]:
@@ -237,7 +246,7 @@ def conv_split(
     parts: int,
     block: tuple[int, int] = SPLIT_TILE,
     warps: tuple[int, int] = (1, 2),
-    depth: int = 64,
+    depth: int | None = None,
     stages: int = 1,
     stored: tuple[str, ...] = (),
 ) -> lp.Schedule:
@@ -245,6 +254,7 @@ def conv_split(
     s, stage, out = followed(s, stage)
     s = as_matmul(s, stage, out)
     within = _made_in_tiles_of(s, s.last.stages, stored)
+    depth = depth or _fitted(s, stage, SPLIT_DEPTH)
     return matmul_split(
         s, stage, parts=parts, block=block, warps=warps, depth=depth, stages=stages, warpgroups=False, within=within
     )
@@ -321,12 +331,13 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
     """
     one = partial(_with_reader, stage=stage)
     recipes: list[Callable[[lp.Schedule], lp.Schedule]] = [partial(one, how=conv_mma, options={})]
+    gathered, small = ([_of_elements(s, stage, x) for x in found] for found in (GATHERED_TILES, SMALL_TILES))
     if (counts := _counts_of_parts(s, stage, SPLIT_TILE, 2)) is not None:
         cut, made, _ = followed(s, stage)
         p = require_product(cut, made)
         wide = _is_wide(cut, p)
         if not wide:
-            recipes += [partial(one, how=conv_mma, options=dict(x)) for x in GATHERED_TILES]
+            recipes += [partial(one, how=conv_mma, options=x) for x in gathered]
         recipes += [partial(one, how=conv_split, options={"parts": n}) for n in counts]
         recipes += [partial(one, how=conv_channels_last, options={"parts": n}) for n in (1, *counts[-1:])]
         if lp.machine().has("wgmma"):
@@ -334,8 +345,13 @@ def conv_on_tensor_cores(s: lp.Schedule, stage: str) -> lp.Schedule:
         found = _tile_count(s, stage, FEW)
         if not counts and found is not None and found[0] < lp.machine().processors:
             how = conv_mma if wide or channel_of(cut, made, p) is None else conv_channels_last
-            recipes += [partial(one, how=how, options=dict(x)) for x in SMALL_TILES]
+            recipes += [partial(one, how=how, options=x) for x in small]
     return _cheapest_of(s, stage, recipes)
+
+
+def _of_elements(s: lp.Schedule, stage: str, tile: dict[str, Any]) -> dict[str, Any]:
+    """Options of a `tile` with its depth in elements of what `stage` multiplies."""
+    return tile | ({"depth": _fitted(s, stage, tile["depth"])} if "depth" in tile else {})
 
 
 def _counts_of_parts(s: lp.Schedule, stage: str, tile: tuple[int, int], blocks: int, busy: int = 1) -> list[int] | None:
@@ -399,7 +415,7 @@ def conv_wgmma(
     s, stage, out = followed(s, stage)
     p = product(s, stage)
     if block is None:
-        chosen = None if p is None else _warpgroups(s, p)
+        chosen = None if p is None else _warpgroups(s, p, s.buffer(result_of(s, out)).dtype.bytes)
         if chosen is None:
             raise lp.ScheduleError(f"{stage} is left to warps: warpgroups take many large tiles of many whole steps")
         block, parts, stages = chosen.block, parts or chosen.parts, stages or chosen.stages
@@ -501,22 +517,25 @@ class _Warpgroups:
     seconds: float
 
 
-def _warpgroups(s: lp.Schedule, p: Product) -> _Warpgroups | None:
-    """The tiles for warpgroups that take the fewest seconds; None where warps are the faster ones, or were not measured
-    against."""
+def _warpgroups(s: lp.Schedule, p: Product, made: int) -> _Warpgroups | None:
+    """The tiles for warpgroups that take the fewest seconds, for results of so many bytes that are `made`; None where
+    warps are the faster ones, or were not measured against."""
     rows, columns, depth = (iterations(s, x, 0) or 0 for x in (p.left.loops, p.right.loops, p.reduced))
     plain = len(p.free) == len({*p.left.loops, *p.right.loops}) and p.left.along in p.reduced
-    if not plain or (extent(s, p.left.along or "") or 0) % PIECE:
+    piece = PIECE // s.buffer(p.left.buffer).dtype.bytes
+    if not plain or (extent(s, p.left.along or "") or 0) % piece:
         return None
-    steps = depth // PIECE
+    steps = depth // piece
     widths = [n for n in WIDTHS if columns % n == 0]
     counts = [n for n in range(1, MOST_PARTS + 1) if steps % n == 0 and steps // n >= STEPS]
-    found = [_in_warpgroups(rows, columns, steps, w, n) for w in widths for n in counts]
+    found = [_in_warpgroups(rows, columns, steps, w, n, made if n == 1 else SUM) for w in widths for n in counts]
     return min((x for x in found if x is not None), key=lambda x: x.seconds, default=None)
 
 
-def _in_warpgroups(rows: int, columns: int, steps: int, width: int, parts: int) -> _Warpgroups | None:
-    """Tiles of so many columns in so many parts; None where they are too few.
+def _in_warpgroups(
+    rows: int, columns: int, steps: int, width: int, parts: int, made: int
+) -> _Warpgroups | None:  # fmt: skip
+    """Tiles of so many columns in so many parts, of results of so many bytes; None where they are too few.
 
     A processor gets the pieces of all its blocks from the L2 cache. In a step a block finds the elements of a window,
     multiplies, and meets at a barrier, one after another.
@@ -525,7 +544,7 @@ def _in_warpgroups(rows: int, columns: int, steps: int, width: int, parts: int) 
     blocks = -(-rows // high) * (columns // width) * parts
     if blocks < ENOUGH:
         return None
-    piece, results = (high + width) * PIECE * 2, high * (width + COPY_VECTOR) * (2 if parts == 1 else 4) + BARRIERS
+    piece, results = (high + width) * PIECE, high * (width + COPY_VECTOR) * made + BARRIERS
     most = gpu.shared_per_processor // (AHEAD * piece + results + gpu.shared_reserved)
     resident = min(-(-blocks // gpu.processors), most)
     room = min(gpu.shared_per_block, gpu.shared_per_processor // resident - gpu.shared_reserved)
@@ -533,8 +552,8 @@ def _in_warpgroups(rows: int, columns: int, steps: int, width: int, parts: int) 
     if stages < AHEAD:
         return None
     cache = -(-blocks // gpu.processors) * (steps // parts) * piece / gpu.tiles.cache
-    found = high * PIECE / COPY_VECTOR * GATHERED / gpu.lanes
-    step = gpu.round_latency + high * width * PIECE / gpu.tiles.wgmma + found
+    found = high * PIECE / VECTOR * GATHERED / gpu.lanes
+    step = gpu.round_latency + high * width * PIECE / HALF / gpu.tiles.wgmma + found  # of more bytes are as many fewer
     turns = -(-blocks // (gpu.processors * resident))
     seconds = max(cache, turns * (steps // parts) * step) / gpu.clock
     if parts > 1:

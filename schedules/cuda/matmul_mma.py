@@ -51,6 +51,8 @@ UNITS = {
 }
 """By dtype; elements of float32 are those that the program rounds to TF32."""
 
+ROUNDINGS = "tf32", "tf32_below"
+"""The functions by which a program rounds float32 to TF32: to nearest, and towards zero."""
 BYTE_DTYPES = frozenset(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"))
 """Those of 8 bits."""
 
@@ -91,7 +93,7 @@ def matmul_mma(
     are made among the steps, and not all at their start.
     """
     c, out = read_contraction(s, stage)
-    unit = UNITS.get(next(t.dtype.name for t in s.accesses(stage) if t.buffer == c.left.buffer))
+    unit = _unit_of(s, c)
     if unit is None or not (pairs(s, c) or rounded(s, c) or in_bytes(s, c)):
         raise lp.ScheduleError(
             f"{stage} multiplies elements that are neither of 8 or 16 bits nor rounded by lp.tf32, or are of two types"
@@ -117,14 +119,22 @@ def read_contraction(s: lp.Schedule, stage: str) -> tuple[Contraction, str]:
     return c, out
 
 
+def _unit_of(s: lp.Schedule, c: Contraction) -> Unit | None:
+    """How tensor cores multiply the elements of `c`, rounded as the program says."""
+    read = next(t for t in s.accesses(c.stage) if t.buffer == c.left.buffer)
+    unit = UNITS.get(read.dtype.name)
+    return replace(unit, product=f"mma_m16n8k8_{read.by}") if unit is not None and read.by in ROUNDINGS else unit
+
+
 def pairs(s: lp.Schedule, c: Contraction) -> bool:
     """Whether tensor cores take the elements of `c`, in pairs of 16 bits."""
     return all(t.dtype.name in SHORT_NAMES for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
 
 
 def rounded(s: lp.Schedule, c: Contraction) -> bool:
-    """Whether the elements of `c` are float32 that the program rounds to TF32."""
-    return all(t.by == "tf32" for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer))
+    """Whether the elements of `c` are float32 that the program rounds to TF32, both in one way."""
+    ways = {t.by for t in s.accesses(c.stage) if t.buffer in (c.left.buffer, c.right.buffer)}
+    return len(ways) == 1 and ways <= {*ROUNDINGS}
 
 
 def in_bytes(s: lp.Schedule, c: Contraction) -> bool:

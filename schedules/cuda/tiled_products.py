@@ -588,7 +588,7 @@ def _by_warpgroups(s: lp.Schedule, c: Contraction) -> bool:
 
 
 PRODUCTS = (
-    Recipe("TF32 on tensor cores", _contraction_that(rounded), _tf32),
+    Recipe("TF32 on tensor cores", _contraction_that(lambda s, c: rounded(s, c) and not _by_warpgroups(s, c)), _tf32),
     Recipe("8 bits on tensor cores", _contraction_that(in_bytes), _bytes_product),
     Recipe("TF32 by warpgroups", _contraction_that(_by_warpgroups), _along_rows),
     Recipe("16 bits on tensor cores", _contraction_that(pairs), tensor_product),

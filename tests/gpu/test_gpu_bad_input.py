@@ -50,6 +50,11 @@ def near(torch: Any, got: Any, want: Any) -> None:
     assert float(worst) <= 64 * torch.finfo(got.dtype).eps
 
 
+def drawn(torch: Any, n: int) -> Any:
+    """Small integers, whose sums float32 has exactly: of others a sum that happens to be near 0 may be far off."""
+    return torch.randint(-3, 4, (n,), device="cuda").float()
+
+
 @pytest.fixture(scope="module", params=sorted(SUITE))
 def name(request: Any) -> str:
     return request.param
@@ -64,7 +69,7 @@ def test_any_size_and_any_start(torch: Any, name: str, dtype: str) -> None:
     for n, m in ((0, 5), (5, 0), (0, 0), (1, 1), (1, 8), (3, 7), (17, 31), (64, 1024), (33, 2048), (3, 10007)):
         if name in ("softmax", "rmsnorm", "maximum") and m == 0:
             continue  # nothing to divide by, or no maximum: torch refuses, too
-        memory = torch.randn(n * m + 8, device="cuda").to(kind)
+        memory = drawn(torch, n * m + 8).to(kind)
         for start in (0, 1, 8):
             a = memory[start : start + n * m].view(n, m)
             near(torch, kernel(a), reference(a.double()).to(kind))
@@ -81,7 +86,7 @@ def test_fixed_sizes_and_an_odd_start(torch: Any, name: str) -> None:
     make, reference = SUITE[name]
     kernel = built(make, (64, 1024), "float32")
     for start in (0, 1, 2, 0):
-        a = torch.randn(64 * 1024 + 4, device="cuda")[start : start + 64 * 1024].view(64, 1024)
+        a = drawn(torch, 64 * 1024 + 4)[start : start + 64 * 1024].view(64, 1024)
         near(torch, kernel(a), reference(a.double()).float())
 
 

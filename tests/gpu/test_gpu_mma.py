@@ -107,18 +107,24 @@ def test_int8_is_exact(torch: Any) -> None:
     assert bool((kernel(x, y).double() == x.double() @ y.double().T).all())
 
 
+@pytest.mark.parametrize("nearest", [True, False])
 @pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize(("m", "n", "k"), [(256, 384, 512), (129, 67, 101)])
-def test_tf32_is_asked_for_and_rounded_to_nearest(torch: Any, lies: str, m: int, n: int, k: int) -> None:
+def test_tf32_is_asked_for_and_rounded_as_told(torch: Any, lies: str, m: int, n: int, k: int, nearest: bool) -> None:
     """Small integers and a part that the rounding takes away: the sums are exact."""
     shapes = [(k, m) if lies[0] == "t" else (m, k), (n, k) if lies[1] == "t" else (k, n)]
     a, b = (lp.placeholder(v, "float32", name=x) for x, v in zip("AB", shapes, strict=True))
     s = schedules.auto(
-        lp.Schedule(lp.tf32(a.T if lies[0] == "t" else a) @ lp.tf32(b.T if lies[1] == "t" else b)), "cuda"
+        lp.Schedule(
+            lp.tf32(a.T if lies[0] == "t" else a, nearest=nearest)
+            @ lp.tf32(b.T if lies[1] == "t" else b, nearest=nearest)
+        ),
+        "cuda",
     )
-    assert "mma_m16n8k8_tf32" in str(s)
+    assert ("mma_m16n8k8_tf32" if nearest else "mma_m16n8k8_tf32_below") in str(s)
     whole = [torch.randint(-4, 5, v, device="cuda").double() for v in shapes]
-    x, y = ((v * (1 + torch.randint(-1, 2, v.shape, device="cuda") * 2.0**-12)).float() for v in whole)
+    least = -1 if nearest else 0
+    x, y = ((v * (1 + torch.randint(least, 2, v.shape, device="cuda") * 2.0**-12)).float() for v in whole)
     want = (whole[0].T if lies[0] == "t" else whole[0]) @ (whole[1].T if lies[1] == "t" else whole[1])
     assert bool((s.build("cuda")(x, y).double() == want).all())
 

@@ -42,3 +42,37 @@ def test_gradients_of_attention_are_those_of_eager(torch: Any, kind: str, rows: 
         torch._dynamo.reset()
     for x, y in zip(found, expected, strict=True):
         assert float((x.float() - y.float()).abs().max()) <= 0.02 * float(y.float().abs().max())
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_float32_is_multiplied_in_tf32_where_torch_allows_it(torch: Any, precision: str, rounded: bool) -> None:
+    """Convolutions by one setting, products of matrices by another: to float32's accuracy where both say no."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.manual_seed(0)
+    conv, linear = torch.nn.Conv2d(16, 32, 3, padding=1).cuda(), torch.nn.Linear(32 * 64, 48).cuda()
+    x = torch.randn(8, 16, 8, 8, device="cuda")
+
+    def model(x: Any) -> Any:
+        return linear(conv(x).relu().flatten(1))
+
+    try:
+        torch.set_float32_matmul_precision(precision)
+        torch.backends.cudnn.allow_tf32 = rounded
+        torch.compiler.reset()
+        with torch.no_grad():
+            found = torch.compile(model, backend="loopir")(x).double()
+            exact = torch.nn.functional.linear(
+                torch.nn.functional.conv2d(x.double(), conv.weight.double(), conv.bias.double(), padding=1)
+                .relu()
+                .flatten(1),
+                linear.weight.double(),
+                linear.bias.double(),
+            )
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+    off = float((found - exact).abs().max() / exact.abs().max())
+    any_rounded = rounded or precision == "high"
+    assert off < (5e-3 if any_rounded else 1e-5)
+    assert (off > 1e-6) or not any_rounded

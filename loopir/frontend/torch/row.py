@@ -28,6 +28,8 @@ class Result:
 
     shape: tuple[Any, ...]
     dtype: str
+    rounded: frozenset[str] = frozenset()
+    """The products, of "matmul" and "conv", whose factors torch allows to be rounded to TF32 there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,8 @@ class Translation:
     def _result(self, fake: Any) -> Any:
         if not isinstance(fake, torch.Tensor):
             return None
-        return Result(tuple(self.sizes.convert(d) for d in fake.shape), dtype_name(fake.dtype))
+        shape = tuple(self.sizes.convert(d) for d in fake.shape)
+        return Result(shape, dtype_name(fake.dtype), rounded_products(fake))
 
     def _collected(self, made: Any) -> Any:
         """What a row gives, less its requirements."""
@@ -124,6 +125,18 @@ class Translation:
     @property
     def _declared(self) -> dict[str, Any]:
         return {k: s for x in self.sizes.symbols.values() for k, s in x.symbols.items()}
+
+
+def rounded_products(fake: torch.Tensor) -> frozenset[str]:
+    """The products that torch's settings allow to be made in TF32, for a result like `fake`: of float32 on a GPU.
+
+    See "CUDA semantics, TensorFloat-32" in torch's notes: by default convolutions are, and products of matrices are
+    after `torch.set_float32_matmul_precision("high")`.
+    """
+    if fake.device.type != "cuda" or fake.dtype != torch.float32:
+        return frozenset()
+    settings = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv}
+    return frozenset(name for name, x in settings.items() if x.fp32_precision == "tf32")
 
 
 def dense_order(fake: torch.Tensor) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Tensor cores by `mma.sync` on float32 rounded to TF32 (PTX ISA, "Warp-level matrix instructions"; sm_80 on).
 
 The rounding is part of what the instruction means (`loopir.intrinsics.ops.rounding`), so it matches `tf32(a) * tf32(b)`
-and no plain product. `ldmatrix` takes four elements for eight of 16 bits; it cannot turn them.
+or, to cut off, `tf32_below(a) * tf32_below(b)`, and no plain product. `ldmatrix` takes four elements for eight of 16
+bits; it cannot turn them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ A32 = "fragment(32, 4, lambda t, v: (t // 4 + v % 2 * 8, t % 4 + v // 2 * 4))"
 AT32 = "fragment(32, 4, lambda t, v: (t % 4 + v // 2 * 4, t // 4 + v % 2 * 8))"
 B32 = "fragment(32, 2, lambda t, v: (t % 4 + v * 4, t // 4))"
 BT32 = "fragment(32, 2, lambda t, v: (t // 4, t % 4 + v * 4))"
+CONVERSIONS = {
+    "tf32": 'asm("cvt.rna.tf32.f32 %0, %1;" : "=r"({0}) : "f"({1}))',
+    "tf32_below": "{0} = __float_as_uint({1}); {0} = {1} == {1} ? {0} & 0xFFFFE000u : {0}",
+}
+"""How an operand's element is converted, by the function that says so in programs; a NaN stays one."""
 _MMA32 = """\
-__device__ __forceinline__ void lp_mma_tf32(float* c, const float* a, const float* b) {
+__device__ __forceinline__ void lp_mma_%s(float* c, const float* a, const float* b) {
   unsigned int x[4], y[2];
-  for (int n = 0; n < 4; ++n) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x[n]) : "f"(a[n]));
-  for (int n = 0; n < 2; ++n) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y[n]) : "f"(b[n]));
+  for (int n = 0; n < 4; ++n) { %s; }
+  for (int n = 0; n < 2; ++n) { %s; }
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               "{%%0, %%1, %%2, %%3}, {%%4, %%5, %%6, %%7}, {%%8, %%9}, {%%0, %%1, %%2, %%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }
@@ -32,17 +38,20 @@ LEFT32 = {"": ("A[i, k]", "[16, 8]", A32, "A"), "_at": ("A[k, i]", "[8, 16]", AT
 RIGHT32 = {"": ("B[k, j]", "[8, 8]", B32, "B"), "_bt": ("B[j, k]", "[8, 8]", BT32, "B.T")}
 
 
-def _product32(left: str, right: str) -> None:
+def _product32(rounding: str, convert: str, left: str, right: str) -> None:
     """Operands are float32, rounded to TF32 by the instruction's own conversion, which the meaning has."""
+    prelude = _MMA32 % (rounding, convert.format("x[n]", "a[n]"), convert.format("y[n]", "b[n]"))
     (a, rows, a_layout, a_told), (b, columns, b_layout, b_told) = LEFT32[left], RIGHT32[right]
     instruction(
-        level="warp", cuda="lp_mma_tf32({C}, {A}, {B});", cuda_prelude=_MMA32, arch="sm_80",
-        doc=f"C += tf32({a_told}) @ tf32({b_told}) of float32, 16 x 8 by 8 x 8.",
+        level="warp", cuda=f"lp_mma_{rounding}({{C}}, {{A}}, {{B}});", cuda_prelude=prelude, arch="sm_80",
+        doc=f"C += {rounding}({a_told}) @ {rounding}({b_told}) of float32, 16 x 8 by 8 x 8.",
     )(f"""
-def mma_m16n8k8_tf32{left}{right}(C: "inout float32[16, 8] fragment {C}", A: "float32{rows} fragment {a_layout}",
-                                  B: "float32{columns} fragment {b_layout}"):
+def mma_m16n8k8_{rounding}{left}{right}(
+    C: "inout float32[16, 8] fragment {C}", A: "float32{rows} fragment {a_layout}",
+    B: "float32{columns} fragment {b_layout}"
+):
     for i, j, k in grid(16, 8, 8):
-        C[i, j] += tf32({a}) * tf32({b})
+        C[i, j] += {rounding}({a}) * {rounding}({b})
 """)  # fmt: skip
 
 
@@ -75,7 +84,7 @@ def ldmatrix_{operand}_f32(dst: "out float32{shape} fragment {layout}", src: "fl
 """)  # fmt: skip
 
 
-for _left, _right in product(LEFT32, RIGHT32):
-    _product32(_left, _right)
+for (_rounding, _convert), _left, _right in product(CONVERSIONS.items(), LEFT32, RIGHT32):
+    _product32(_rounding, _convert, _left, _right)
 for _operand in LOADS32:
     _load32(_operand)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loopir.frontend.torch.row import Unsupported, operator
-from loopir.tensor import convolutions as c
+from loopir.frontend.torch.row import Result, Unsupported, operator
+from loopir.tensor import convolutions as c, functions as f
 from loopir.tensor.grid_sampling import OUTSIDE, WINDOWS, grid_sample
 from loopir.tensor.tensor import Tensor
 
@@ -28,10 +28,10 @@ def each(given: Any, rank: int) -> tuple[int, ...]:
     return listed * rank if len(listed) == 1 else listed
 
 
-@operator("aten.convolution.default")
+@operator("aten.convolution.default", informed=True)
 def convolution(
-    x: Tensor, w: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int,
+    given: Result, x: Tensor, w: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
 ) -> Tensor:  # fmt: skip
     rank = w.ndim - 2
     if rank not in CONV or x.ndim != w.ndim or not x.dtype.is_float:
@@ -40,6 +40,8 @@ def convolution(
     if transposed:
         return TRANSPOSED[rank](stored(x), w, bias, steps, border, each(output_padding, rank), groups, holes)
     e = x if any(border) else stored(x)
+    if "conv" in given.rounded:
+        e, w = f.tf32(e), f.tf32(w)
     return CONV[rank](e, w, bias, steps, border, holes, groups)
 
 

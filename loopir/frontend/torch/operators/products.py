@@ -29,10 +29,16 @@ def operand(x: Tensor) -> Tensor:
     return x if isinstance(x.element, Load) else x.named("operand")
 
 
-@operator("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default")
-def matmul(a: Tensor, b: Tensor) -> Tensor:
+def _product(given: Result, a: Tensor, b: Tensor) -> Tensor:
+    """The product of what is in memory, rounded to TF32 where torch has it so."""
+    x, y = operand(a), operand(b)
+    return f.tf32(x) @ f.tf32(y) if "matmul" in given.rounded else x @ y
+
+
+@operator("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default", informed=True)
+def matmul(given: Result, a: Tensor, b: Tensor) -> Tensor:
     _of_floats(a, b)
-    return operand(a) @ operand(b)
+    return _product(given, a, b)
 
 
 def _with(c: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -43,10 +49,10 @@ def _with(c: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return (c if beta == 1 else c * float(beta)) + product
 
 
-@operator("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default")
-def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+@operator("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default", "aten.addbmm.default", informed=True)
+def addmm(given: Result, c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     _of_floats(a, b, c)
-    return _with(c, operand(a) @ operand(b), beta, alpha)
+    return _with(c, _product(given, a, b), beta, alpha)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, dropout_p: float, is_causal: bool, mask: Any,

@@ -31,6 +31,7 @@ from loopir.ir.grammar import (
     Loop,
     Node,
     Not,
+    Op,
     Reduce,
     Select,
     Stmt,
@@ -79,15 +80,17 @@ def reindex(
     at: str | None = None,
     name: str | None = None,
     dtype: str | None = None,
+    argument_of: str | None = None,
 ) -> Func:
     """Keep what `stage` makes of `buffer` alone in memory with one dimension for each of `loops`, and read it there.
 
     That is the largest value of the stage that has the buffer's type, or `dtype`, and is computed from nothing else,
     padding and conversions on the way included, and that depends on none of the stage's other loops. Of several
     buffers, it is computed from all of them. A float that the stage converts to one of more bits may be kept in any
-    `dtype` between these two that has all its values. It is computed before the nest, or in each iteration of loop
-    `at`. Unless told, `loops` are those that it depends on, outer ones first. Where `buffer` is what the stage stores
-    into, and does not read, it is all that is stored. `name` is the memory's.
+    `dtype` between these two that has all its values. With `argument_of`, it is what the stage applies that function
+    to, which it goes on to apply: a rounding that belongs to a product's instruction. It is computed before the nest,
+    or in each iteration of loop `at`. Unless told, `loops` are those that it depends on, outer ones first. Where
+    `buffer` is what the stage stores into, and does not read, it is all that is stored. `name` is the memory's.
 
     before:
         def f(n: "size", X: "float32[n]", W: "float32[3]", Y: "out float32[n]"):
@@ -155,6 +158,20 @@ def reindex(
     refuses: reindex("Y", "X", dtype="float8_e5m2")  # Y makes nothing of X
 
     before:
+        def t(X: "float32[8]", W: "float32[8]", Y: "out float32[]"):
+            for k in range(8):
+                Y[()] = sum(tf32(X[7 - k]) * W[k], over=k, init=0.0)
+    call:    reindex("Y", "X", argument_of="tf32")
+    after:
+        def t(X: "float32[8]", W: "float32[8]", Y: "out float32[]"):
+            with alloc("float32[8]") as X_at:
+                for k_1 in range(8):
+                    X_at[k_1] = X[-k_1 + 7]
+                for k in range(8):
+                    Y[()] = sum(tf32(X_at[k]) * W[k], over=k, init=0.0)
+    refuses: reindex("Y", "W", argument_of="tf32")  # Y applies tf32 to nothing that it makes of W
+
+    before:
         def g(A: "inout float32[9]"):
             for i in range(8):
                 A[i + 1] = A[i] * 2.0
@@ -177,7 +194,7 @@ def reindex(
     inner = _stage_loops(site)
     chosen = [find_loop(func, v).var for v in loops]
     _require_loops_of(inner, chosen, f"inside {at!r}" if at is not None else f"around {site.place.stmt.label}")
-    part = _part(site, sources, kind, chosen or list(inner), inner)
+    part = _part(site, sources, kind, chosen or list(inner), inner, argument_of)
     along = chosen or [v for v in inner if v in free_vars(part)]
     made = _Copy(site, part, [inner[v] for v in along], inner)
     made.require_same_inputs(f"what {site.place.stmt.label} makes of {_names_of(sources)}")
@@ -213,12 +230,18 @@ def _names_of(sources: Sequence[Buffer]) -> str:
 
 
 def _part(
-    site: CacheSite, sources: Sequence[Buffer], kind: DType, along: Sequence[str], inner: dict[str, Loop]
-) -> Value:
+    site: CacheSite, sources: Sequence[Buffer], kind: DType, along: Sequence[str], inner: dict[str, Loop],
+    argument_of: str | None,
+) -> Value:  # fmt: skip
     """The one value of type `kind` that is computed from all `sources` alone, and from the loops `along`."""
     s = site.place.stmt
     others = {*inner} - {*along}
-    if isinstance(s, Store) and [s.buffer] == [*sources] and s.buffer.name not in _loaded(s.value):
+    if (
+        argument_of is None
+        and isinstance(s, Store)
+        and [s.buffer] == [*sources]
+        and s.buffer.name not in _loaded(s.value)
+    ):
         if bad := sorted(free_vars(s.value) & others):
             raise ScheduleError(
                 f"what {s.label} stores depends on {join_names(bad)}, too",
@@ -227,7 +250,12 @@ def _part(
             )
         return s.value
     names = {b.name for b in sources}
-    found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, names, kind, others))]
+    found = [*dict.fromkeys(x for v in _values(s) for x in _parts(v, names, kind, others, argument_of))]
+    if not found and argument_of is not None:
+        raise ScheduleError(
+            f"{s.label} applies {argument_of} to nothing that it makes of {_names_of(sources)}",
+            suggestion=f"reindex without argument_of={argument_of!r}",
+        )
     if not found:
         alone = f" that depends on {join_names(along)} alone" if others else ""
         raise ScheduleError(
@@ -259,13 +287,16 @@ def _values(s: Node) -> Sequence[Value]:
     return (s.value,) if isinstance(s, Store) else getattr(s, "values", ())
 
 
-def _parts(v: Value, sources: set[str], kind: DType, others: set[str]) -> Iterator[Value]:
-    if v.dtype == kind and {*_loaded(v)} == sources and not free_vars(v) & others:
+def _parts(
+    v: Value, sources: set[str], kind: DType, others: set[str], argument_of: str | None = None
+) -> Iterator[Value]:  # fmt: skip
+    if argument_of is None and v.dtype == kind and {*_loaded(v)} == sources and not free_vars(v) & others:
         yield v
         return
+    below = None if isinstance(v, Op) and v.fn.name == argument_of else argument_of
     for x in children(v) if not isinstance(v, Load) else ():
         if isinstance(x, Value):
-            yield from _parts(x, sources, kind, others)
+            yield from _parts(x, sources, kind, others, below)
 
 
 def _loaded(n: Node) -> Iterator[str]:
