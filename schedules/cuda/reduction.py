@@ -17,7 +17,7 @@ from typing import Any
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, fused, if_legal, iterations, one_nest, reader, reads_of
+from ..common.nest_queries import argument_names, extent, fused, if_legal, iterations, one_nest, reader, reads_of
 from .column_blocks import SECTOR_BYTES
 from .grouped_columns import grouped, many_rows
 from .row_threads import (
@@ -346,8 +346,13 @@ def _made_there(s: lp.Schedule, stage: str, block: str, side: int, width: int) -
         if s.why("reverse_compute_at", after, block) is not None:
             return s
         s = s.reverse_compute_at(after, block)
-    for buffer in (t.buffer for t in s.accesses(stage) if t.write):
-        s = if_legal(s, "set_scope", buffer, "shared")
+    for buffer in dict.fromkeys(
+        t.buffer for t in reads_of(s, after)
+    ):  # of several, each is copied by a stage of its own
+        touching = [x for x in s.stages if buffer in {t.buffer for t in s.accesses(x)}]
+        own = buffer not in argument_names(s) and s.buffer(buffer).scope == "global"
+        if own and all(block in s.loops(x) for x in touching):
+            s = if_legal(s, "set_scope", buffer, "shared")
     return spread_row(s, after, block, side, width)
 
 

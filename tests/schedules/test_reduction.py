@@ -258,3 +258,16 @@ def test_rows_that_read_two_elements_of_one_array_copy_no_more_than_a_vector(n: 
     assert all(int(lp.text(size)) < n for b in near for size in b.shape)
     shapes = [(n,), (n, n)] if form < 3 else [(n, 4)]
     check(t, s, *(RNG.integers(-3, 4, shape).astype(np.float32) for shape in shapes))
+
+
+def test_what_is_made_of_several_results_of_few_long_rows_is_made_in_their_block() -> None:
+    """All of these lie in memory that the block shares: with one alone, the rows were left to a thread each."""
+    x = lp.placeholder((4, 1200), "float32", name="x")
+    s = lp.Schedule(lp.logsumexp(x, axis=1))
+    made = schedules.reduction(s, s.stages[0], threads=64, chunk=300)
+    a = RNG.standard_normal((4, 1200)).astype(np.float32)
+    (lowered,) = lp.lower(made, "cuda")
+    got = lp.interpret(lowered, (a,))["out"]
+    np.testing.assert_allclose(got, np.log(np.exp(a).sum(1)), rtol=1e-5)
+    x = lp.placeholder((64, 32000), "float32", name="x")
+    assert schedules.auto(lp.Schedule(lp.logsumexp(x, axis=1)), "cuda").report().seconds < 2e-5
