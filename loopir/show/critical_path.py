@@ -98,8 +98,8 @@ class _Thread:
     """When the value of an element is there that this thread has stored."""
     latest: float = 0.0
     """When the last of them is there."""
-    lines: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """The lines of global memory that it has loaded."""
+    lines: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """When each of the lines of global memory is there that it has asked for."""
     followed: int = 0
     steps: dict[int, bool] = field(default_factory=dict[int, bool])
 
@@ -288,10 +288,11 @@ class _Thread:
         if scope == "shared":
             return begun + self.cycles.shared
         line = buffer, (offset or 0) * item // L1_LINE
-        if offset is not None and line in self.lines:
-            return begun + self.cycles.first_cache
-        self.lines.add(line)
-        return begun + self.far.get(buffer, self.cycles.first_cache)
+        asked = self.lines.get(line) if offset is not None else None
+        if asked is not None:
+            return max(asked, begun + self.cycles.first_cache)
+        self.lines[line] = begun + self.far.get(buffer, self.cycles.first_cache)
+        return self.lines[line]
 
     def offset(self, at: tuple[Index, ...]) -> int | None:
         try:
