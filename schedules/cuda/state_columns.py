@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
+from math import gcd, prod
 
 import loopir as lp
 
@@ -21,11 +21,15 @@ from ..common.nest_queries import (
     fused,
     if_legal,
     is_serial,
+    iterations,
+    reads_of,
     reads_own,
     written_by,
 )
 from ..common.row_intermediates import own_buffers, statements_beside
 from .cheapest import cheapest
+from .row_threads import VECTOR_BYTES
+from .scan import moved_copy
 
 STATE_THREADS = 64
 """Of a block: few, as steps wait for one another and blocks do not."""
@@ -33,6 +37,8 @@ LANES = (1, 4, 8, 16)
 """How many threads may have a column together."""
 COLUMN_BYTES = 512
 """Of the state of a column in one thread, at most: half of the registers that it may have."""
+STEPS_AHEAD, BYTES_AHEAD = (1, 4, 8), 384
+"""For how many steps a thread asks memory at once for what they read, and the bytes of that that it has room for."""
 
 
 def has_state(s: lp.Schedule, stage: str) -> bool:
@@ -48,26 +54,31 @@ def has_state(s: lp.Schedule, stage: str) -> bool:
 
 
 @lp.composite
-def state_columns(s: lp.Schedule, stage: str, *, lanes: int = 1) -> lp.Schedule:
-    """The nest of `stage` with `lanes` threads for each column of its state, which go along all steps.
+def state_columns(s: lp.Schedule, stage: str, *, lanes: int = 1, ahead: int = 1) -> lp.Schedule:
+    """The nest of `stage` with `lanes` threads for each column of its state, which go along all steps, and ask memory
+    for what `ahead` of these read at once.
 
-    ScheduleError where the statements have no loop that may go outside the steps.
+    ScheduleError where the statements have no loop that may go outside the steps, or that is too much for registers.
     """
     nest = statements_beside(s, stage)
     s, column, step = _columns_outside(s, nest)
     s, copies = _in_registers(s, nest, column, lanes)
+    turn = step
+    if ahead > 1:
+        s, turn, step = _read_ahead(s, nest, step, lanes, ahead)
     for x in (*nest, *copies):
-        s = _unrolled(s, x, (column, step), lanes)
+        s = _unrolled(s, x, (column, turn, step), lanes)
     around = s.loops(nest[0])
     s, column = fused(s, around[: around.index(column) + 1])
     s, (block, thread) = s.split(column, STATE_THREADS // lanes).with_loops
     s, block = fused(s, s.loops(nest[0])[: s.loops(nest[0]).index(block) + 1])
+    s = s if turn == step else if_legal(s.unroll(step), "partition", turn)
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x" if lanes == 1 else "threadIdx.y")
 
 
 def columns_of_state(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """`state_columns` by as many threads for a column as is predicted to be the fastest."""
-    recipes = [partial(state_columns, stage=stage, lanes=n) for n in LANES]
+    """`state_columns` by as many threads for a column, and steps at once, as is predicted to be the fastest."""
+    recipes = [partial(state_columns, stage=stage, lanes=n, ahead=m) for m in STEPS_AHEAD for n in LANES]
     made = cheapest(s, recipes, part=tuple(statements_beside(s, stage)))
     if made is None:
         raise lp.ScheduleError(f"the statements beside {stage} have no columns that are independent of one another")
@@ -136,6 +147,61 @@ def _in_registers(s: lp.Schedule, nest: Sequence[str], column: str, lanes: int) 
             s = if_legal(s, "privatize", buffer, loop)
         s = if_legal(s, "set_scope", buffer, "local")
     return s, copies
+
+
+def _read_ahead(s: lp.Schedule, nest: Sequence[str], step: str, lanes: int, ahead: int) -> tuple[lp.Schedule, str, str]:
+    """What `ahead` steps read of arrays that `nest` does not write, in the registers of the threads of a column."""
+    s, (turn, step) = s.split(step, ahead).with_loops
+    written = {y for x in nest for y in written_by(s, x)}
+    room = BYTES_AHEAD
+    for buffer in dict.fromkeys(t.buffer for x in nest for t in reads_of(s, x) if t.buffer not in written):
+        s, size = _copied_ahead(s, nest, buffer, (turn, step), lanes)
+        room -= size
+        if room < 0:
+            raise lp.ScheduleError(f"{ahead} steps read more of {buffer} and others than a thread has registers for")
+    return s, turn, step
+
+
+def _copied_ahead(
+    s: lp.Schedule, nest: Sequence[str], buffer: str, loops: tuple[str, str], lanes: int
+) -> tuple[lp.Schedule, int]:
+    """A copy of what the steps of a turn, of these `loops`, read of `buffer`, and the bytes that a thread has of it;
+    none where all steps read the same, or not all as much."""
+    turn, step = loops
+    own = {x: found for x in nest if (found := [t for t in reads_of(s, x) if t.buffer == buffer])}
+    every = [t for found in own.values() for t in found]
+    if all(t.invariant(step) for t in every) or s.why("cache_read", tuple(own), buffer, "local", turn) is not None:
+        return s, 0
+    columns = {extent(s, s.loops(x)[-1]) for x in own}
+    along = not any(t.invariant(s.loops(x)[-1]) for x, found in own.items() for t in found)
+    made, _, moved = moved_copy(s.cache_read(tuple(own), buffer, "local", turn))
+    count, length = iterations(made, moved), extent(made, moved[-1])
+    if count is None or length is None:
+        return s, 0
+    if not along or columns != {length}:
+        return _all_unrolled(made, moved), count * every[0].dtype.bytes
+    if length % lanes == 0 and lanes > 1:
+        made, (lane, inner) = made.split(moved[-1], length // lanes, tail="exact").with_loops
+        made, moved, count = made.bind(lane, "threadIdx.x"), (*moved[:-1], inner), count // lanes
+    made, moved = _copied_in_vectors(made, moved, every[0].dtype.bytes)
+    return _all_unrolled(made, moved), count * every[0].dtype.bytes
+
+
+def _all_unrolled(s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:
+    for loop in loops:
+        s = if_legal(s, "unroll", loop)
+    return s
+
+
+def _copied_in_vectors(s: lp.Schedule, loops: tuple[str, ...], size: int) -> tuple[lp.Schedule, tuple[str, ...]]:
+    """The innermost of `loops`, of a copy of elements of `size` bytes, in vectors if it is a whole number of them, and
+    the loops around these."""
+    count = extent(s, loops[-1]) or 1
+    lanes = gcd(count, VECTOR_BYTES // size)
+    if lanes == 1:
+        return s, loops
+    s, (vector, lane) = s.split(loops[-1], lanes, tail="exact").with_loops
+    return if_legal(s, "vectorize", lane), (*loops[:-1], vector)
 
 
 def _unrolled(s: lp.Schedule, stage: str, outer: Sequence[str], lanes: int) -> lp.Schedule:

@@ -87,17 +87,17 @@ def numbers(s: lp.Schedule) -> dict[str, np.ndarray]:
 
 @settings(max_examples=8, deadline=None)
 @given(
-    st.sampled_from(PROGRAMS), st.integers(1, 3), st.integers(1, 4), st.sampled_from((3, 8, 16)), st.integers(1, 9),
-    st.sampled_from((1, 4, 8)),
+    st.sampled_from(PROGRAMS), st.integers(1, 3), st.integers(1, 7), st.sampled_from((3, 8, 16)), st.integers(1, 9),
+    st.sampled_from((1, 4, 8)), st.sampled_from((1, 2, 4)),
 )  # fmt: skip
-def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, lanes: int) -> None:
+def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, lanes: int, ahead: int) -> None:
     s = parsed(text, b=b, n=n, k=k, d=d)
     folds = normalized(s)
     first = folds.stages[0]
     if not has_state(folds, first):
         assert n == 1 or text in (SOLVED, ALONE)  # a loop that runs once waits for nothing
         return
-    made = state_columns(folds, first, lanes=lanes)
+    made = state_columns(folds, first, lanes=lanes, ahead=ahead if lanes > 1 else min(ahead, 2))
     given = numbers(s)
     (program,) = lp.lower(made, "cuda")
     want, got = (lp.interpret(f, {x: v.copy() for x, v in given.items()}) for f in (s.func, program))
@@ -118,6 +118,16 @@ def test_a_state_stays_in_registers() -> None:
     s = normalized(parsed(LINEAR, "float32", b=2, n=32, k=64, d=64))
     made = state_columns(s, s.stages[0], lanes=8)
     assert made.buffer("S_local").scope == "local"
+
+
+def test_steps_ask_for_what_they_read_at_once_and_in_vectors() -> None:
+    s = normalized(parsed(LINEAR, "float32", b=2, n=32, k=64, d=64))
+    made = state_columns(s, s.stages[0], lanes=8, ahead=4)
+    code = lp.compile_source(made, arch="sm_90a").source
+    assert code.count("const lp_u4*>") == 2  # in loops over steps: of w and of q
+    assert {made.buffer(x).scope for x in ("w_local", "q_local", "v_local")} == {"local"}
+    with pytest.raises(lp.ScheduleError, match=r"more of .* than a thread has registers for"):
+        state_columns(s, s.stages[0], lanes=1, ahead=4)
 
 
 def test_steps_that_read_neighbours_have_no_columns() -> None:
