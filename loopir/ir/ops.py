@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, Intrinsic] = {}
 MONOIDS: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
 """The monoids known by name: each makes the Monoid for the dtypes of its components."""
+ASCENDING: dict[str, Callable[[tuple[DType, ...]], Monoid]] = {}
+"""By name what some of them are where each last component that is folded is greater than all before it."""
 INSTRUCTIONS: dict[str, Instruction] = {}
 FAMILIES: list[tuple[re.Pattern[str], Callable[..., None]]] = []
 """What the names of many instructions of a kind look like, and what declares the one with these parts in its name."""

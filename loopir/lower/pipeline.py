@@ -24,6 +24,7 @@ from loopir.lower.common.flatten_buffers import flatten_buffers
 from loopir.lower.common.hoist_vector_guards import hoist_vector_guards
 from loopir.lower.common.insert_bounds_checks import insert_bounds_checks
 from loopir.lower.common.map_memories import map_memories
+from loopir.lower.common.order_folds import order_folds
 from loopir.lower.common.outline_kernels import outline_kernels
 from loopir.lower.common.record_faults import record_faults
 from loopir.lower.common.unswitch import unswitch
@@ -71,6 +72,8 @@ PASSES: tuple[Pass, ...] = (
          "with checks=True, the loops are those of the schedule, which a report names"),
     Pass("expand_instructions", expand_instructions, "schedule", BOTH,
          "later passes see loops instead of the instructions that the target lacks"),
+    Pass("order_folds", order_folds, "schedule", LLVM,
+         "what a fold starts from is part of it", after=("expand_instructions",)),
     Pass("explicit_init", lambda f, t: explicit_init(f), "schedule", BOTH,
          "later passes see the initialization of a reduction as plain stores"),
     Pass("expand_vector_reductions", expand_vector_reductions, "schedule", BOTH,

@@ -134,7 +134,7 @@ def f(T: "size", n: "size", a: "inout float32[n + 2]", b: "inout float32[n + 2]"
     assert all(isinstance(s, Kernel) for s in host.body)
     shown: list[str] = []
     (lowered,) = lp.lower(lp.Schedule(nest), "llvm", show=lambda name, func: shown.append(name))
-    assert shown[:3] == ["record_faults", "expand_instructions", "explicit_init"]
+    assert shown[:4] == ["record_faults", "expand_instructions", "order_folds", "explicit_init"]
     assert sum(isinstance(s, Kernel) for s in statements(lowered.body)) == 2
 
 

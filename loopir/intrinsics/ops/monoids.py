@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from loopir.intrinsics.ops import arith, compare, math as functions
 from loopir.ir.dtypes import DType
 from loopir.ir.grammar import Const, Monoid, Op, Param, Select, Value, ValueToCond
-from loopir.ir.ops import MONOIDS, Intrinsic
+from loopir.ir.ops import ASCENDING, MONOIDS, Intrinsic
 
 
 def _fold(name: str, fn: Intrinsic, identity: Callable[[DType], int | float | bool]) -> None:
@@ -35,9 +36,12 @@ def _both(a: Value, b: Value) -> Value:
 
 
 def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: bool) -> None:
-    """The value and the index of the extreme: first index on ties; NaN is more extreme than any number (NumPy)."""
+    """The value and the index of the extreme: first index on ties; NaN is more extreme than any number (NumPy).
 
-    def make(types: tuple[DType, ...]) -> Monoid:
+    Where indices ascend, (v, i) is the identity, whose index is above all, or i is below j: what beats w is then among
+    what is as good, and before it."""
+
+    def make(types: tuple[DType, ...], *, ascending: bool) -> Monoid:
         t, at = types
         v, i, w, j = Param("v", t), Param("i", at), Param("w", t), Param("j", at)
         more, less = (v, w) if larger else (w, v)
@@ -47,11 +51,14 @@ def _arg(name: str, worst: Callable[[DType], int | float | bool], *, larger: boo
             nan_v, nan_w = Op(functions.isnan, (v,)), Op(functions.isnan, (w,))
             beats = _both(Op(arith.invert, (Op(compare.le, (more, less)),)), Op(arith.invert, (nan_w,)))
             as_good = Op(arith.or_, (as_good, nan_v))
-        keep = ValueToCond(Op(arith.or_, (beats, _both(as_good, Op(compare.lt, (i, j))))))
+        first = _both(as_good, Op(compare.lt, (i, j)))
         identity = (Const(worst(t), t), Const(at.greatest, at))
-        return Monoid(name, (v, i), (w, j), (Select(keep, v, w), Select(keep, i, j)), identity)
+        keep = ValueToCond(first if ascending else Op(arith.or_, (beats, first)))
+        called = f"{name}_ascending" if ascending else name
+        return Monoid(called, (v, i), (w, j), (Select(keep, v, w), Select(keep, i, j)), identity)
 
-    MONOIDS[name] = make
+    MONOIDS[name] = partial(make, ascending=False)
+    ASCENDING[name] = partial(make, ascending=True)
 
 
 _arg("argmax", lambda t: t.least, larger=True)
