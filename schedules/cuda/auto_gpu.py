@@ -32,7 +32,7 @@ from .deep_contraction import parts_of
 from .diagonal_tiles import diagonal_tiles, has_diagonals
 from .elementwise import elementwise
 from .gathered_products import gathered_operands, gathered_product, gathers_of
-from .pair_folds import pair_fold, pair_folds
+from .pair_folds import folds_pairs, pair_folds
 from .product_chains import product_chain
 from .product_chains_mma import product_chain_mma
 from .recipe_table import Phase, Recipe, apply_phases, is_lowered, lowered
@@ -126,7 +126,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
             [Recipe("inline what is read once", _always, lambda s, _: over_folds(inlined(s)), checked=False)],
             whole=True,
         ),
-        Phase([Recipe("folds over pairs", pair_fold, pair_folds)]),
+        Phase([Recipe("folds over pairs", folds_pairs, pair_folds)]),
         Phase([Recipe("copy one of two equal operands", _has_reduction, _separated, checked=False)]),
         Phase(
             [

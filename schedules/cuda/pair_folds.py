@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import loopir as lp
@@ -21,6 +21,7 @@ from ..common.nest_queries import (
     extent,
     fold_made,
     free_loops,
+    if_legal,
     iterations,
     one_nest,
     reader,
@@ -59,7 +60,7 @@ def pair_fold(s: lp.Schedule, stage: str) -> PairFold | None:
     """How `stage` folds pairs of rows and columns of known numbers; None where it does not.
 
     Each of its loads, and of those of the short folds that it alone reads, belongs to rows or to columns; what belongs
-    to both would be loaded once for each pair.
+    to both would be loaded once for each pair. A row may also be a number alone, as that of a class or a bin.
     """
     over, free = s.reduced(stage), spatial_loops(s, stage)
     if not _is_known(s, stage) or (extent(s, over[0]) or 0) < FEWEST:
@@ -71,8 +72,10 @@ def pair_fold(s: lp.Schedule, stage: str) -> PairFold | None:
     row = max(rows, key=lambda x: (extent(s, x) or 0, x))
     others = [x for x in free if x != row]
     inside = tuple(x for x in others if any(t.invariant(x) for t in reads_of(s, stage)))
+    while (iterations(s, inside) or 0) > MOST_INSIDE:
+        inside = inside[1:]
     batch = tuple(x for x in others if x not in inside)
-    if (iterations(s, inside) or 0) > MOST_INSIDE or batch != tuple(free[: len(batch)]):
+    if batch != tuple(free[: len(batch)]):
         return None
     return PairFold(batch, row, inside, over[0], made)
 
@@ -85,12 +88,12 @@ def _is_known(s: lp.Schedule, stage: str) -> bool:
 
 
 def _row_loops(s: lp.Schedule, stage: str, column: str, made: Sequence[str]) -> set[str]:
-    """The loops that may count rows: no load depends on them and on the `column`, and some do on either."""
+    """The loops that may count rows: no load depends on them and on the `column`, and some do on that."""
     pairs = {result_of(s, x) for x in made}
     reads = reads_of(s, stage)
     rows = {x for x in spatial_loops(s, stage) if (extent(s, x) or 0) >= FEWEST}
     rows = {x for x in rows if not any(_of_both(t, x, column) for t in reads if t.buffer not in pairs)}
-    rows = {x for x in rows if not all(t.invariant(x) for t in reads) and not all(t.invariant(column) for t in reads)}
+    rows = set[str]() if all(t.invariant(column) for t in reads) else rows
     return rows.intersection(*(_rows_of_pairs(s, x, stage) for x in made))
 
 
@@ -123,9 +126,27 @@ def _places(s: lp.Schedule, stage: str, taker: str) -> dict[str, str]:
     return dict(zip(read.subscripts, free, strict=True))
 
 
+def folds_pairs(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` folds pairs, perhaps for a part of the results of each row at a time."""
+    return pair_fold(_in_parts_of_rows(s, stage), stage) is not None
+
+
+def _in_parts_of_rows(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """`s` with the results of a row of `stage`, where these are too many for a thread, in parts, of all rows each."""
+    free = spatial_loops(s, stage)
+    if pair_fold(s, stage) is not None or not s.reduced(stage) or not _is_known(s, stage) or len(free) < 2:
+        return s
+    part = gcd(extent(s, free[-1]) or 1, MOST_INSIDE)
+    if part == 1 or part == extent(s, free[-1]):
+        return s
+    t, (outer, _) = s.split(free[-1], part, tail="exact").with_loops
+    return if_legal(t, "reorder", outer, *free[:-1])
+
+
 def pair_folds(s: lp.Schedule, stage: str) -> lp.Schedule:
     """`s` with the fold over pairs `stage`, and what it needs of each pair, by the tile that is predicted to be
     fastest, or as any other fold where that is. ScheduleError where it is none."""
+    s = _in_parts_of_rows(s, stage)
     found = pair_fold(s, stage)
     if found is None:
         raise lp.ScheduleError(f"{stage} folds no pairs of rows and columns")

@@ -11,7 +11,7 @@ import loopir as lp
 import schedules
 from loopir.testing import assert_equivalent
 from schedules.cuda import pair_folds
-from schedules.cuda.pair_folds import pair_fold, pairs_in_tiles
+from schedules.cuda.pair_folds import folds_pairs, pair_fold, pairs_in_tiles
 from schedules.normal_form import normal_form
 
 
@@ -49,7 +49,14 @@ def without_coordinates(rows: int, columns: int, terms: int) -> Any:
     return lp.sum(abs(x[:, None] - y[None, :]) * y[None, :], axis=1)
 
 
-PROGRAMS = (nearest, nearest_row, places, forces, of_a_batch, without_coordinates)
+def of_classes(rows: int, columns: int, terms: int) -> Any:
+    """A row is the number of a class alone."""
+    y, x = lp.placeholder((columns,), "int32", name="y"), lp.placeholder((columns, terms), name="x")
+    own = y[None, :, None] == lp.arange(rows, dtype="int32")[:, None, None]
+    return lp.sum(lp.where(own, x[None], 0.0), axis=1)
+
+
+PROGRAMS = (nearest, nearest_row, places, forces, of_a_batch, without_coordinates, of_classes)
 
 
 @settings(max_examples=6, deadline=None)
@@ -66,6 +73,17 @@ def test_they_are_what_they_were(
         )
     assert_equivalent(s.func, made.func)
     lp.lower(made, "cuda")
+
+
+def test_many_results_of_a_row_are_made_in_parts_of_all_rows() -> None:
+    s = schedules.inlined(lp.Schedule(of_classes(5, 7, 6)))
+    with patch.multiple(pair_folds, FEWEST=2, MOST_INSIDE=2, THREADS=8):
+        assert folds_pairs(s, s.stages[0])
+        made = pair_folds.pair_folds(s, s.stages[0])
+    assert_equivalent(s.func, made.func)
+    lp.lower(made, "cuda")
+    auto = schedules.auto(lp.Schedule(of_classes(64, 1 << 15, 128)), "cuda", arch="sm_90a")
+    assert lp.predict(auto, "cuda", arch="sm_90a").seconds < 2.0e-4  # by a thread for each, a millisecond
 
 
 def test_a_fold_starts_from_what_there_is() -> None:
