@@ -238,7 +238,7 @@ def searchsorted(a: Any, v: Any, side: str = "left") -> Tensor:
     if isinstance(known, int) and MOST_COUNTED < known < 1 << 31:
         dtype, below = common_type([e, new]), "<=" if side == "right" else "<"
         flat = cast(new, dtype).reshape(-1)
-        found = call(_formatted_nest(_halving(known, below), t=dtype.name), cast(e, dtype), flat)
+        found = call(_formatted_nest(_halving(known, below), stacked=False, t=dtype.name), cast(e, dtype), flat)
         return cast(found, "int64").reshape(new.shape)
     new = new[..., None]
     return total(e <= new if side == "right" else e < new, axis=-1)

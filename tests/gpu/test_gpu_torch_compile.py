@@ -48,6 +48,7 @@ def test_gradients_of_attention_are_those_of_eager(torch: Any, kind: str, rows: 
 @pytest.mark.parametrize("rounded", [False, True])
 def test_float32_is_multiplied_in_tf32_where_torch_allows_it(torch: Any, precision: str, rounded: bool) -> None:
     """Convolutions by one setting, products of matrices by another: to float32's accuracy where both say no."""
+    backend = pytest.importorskip("loopir.frontend.torch").backend
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.manual_seed(0)
     conv, linear = torch.nn.Conv2d(16, 32, 3, padding=1).cuda(), torch.nn.Linear(32 * 64, 48).cuda()
@@ -59,9 +60,9 @@ def test_float32_is_multiplied_in_tf32_where_torch_allows_it(torch: Any, precisi
     try:
         torch.set_float32_matmul_precision(precision)
         torch.backends.cudnn.allow_tf32 = rounded
-        torch.compiler.reset()
+        torch._dynamo.reset()
         with torch.no_grad():
-            found = torch.compile(model, backend="loopir")(x).double()
+            found = torch.compile(model, backend=backend)(x).double()
             exact = torch.nn.functional.linear(
                 torch.nn.functional.conv2d(x.double(), conv.weight.double(), conv.bias.double(), padding=1)
                 .relu()
