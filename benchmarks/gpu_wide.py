@@ -182,6 +182,7 @@ def worker(of: tuple[int, int, list[str]], part: slice, asked: argparse.Namespac
     """Build all of `part`, say so, and when asked, time them and send a row after the other, and then None."""
     import torch  # noqa: PLC0415
 
+    torch.backends.cudnn.allow_tf32 = False  # programs here say float32, in which our kernels multiply
     torch.set_num_threads(1)
     programs = drawn(*of)[part]
     signal.signal(signal.SIGALRM, wide_programs.late)

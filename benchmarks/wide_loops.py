@@ -183,7 +183,7 @@ def ordered(rng: random.Random) -> Program:
     k = min(c, rng.choice([1, 8, 32]))
     what, ours, theirs = rng.choice(
         [
-            ("sort", lp.sort, lambda torch, x: torch.sort(x, -1, stable=True).values),
+            ("sort", lp.sort, lambda torch, x: torch.sort(x, dim=-1, stable=True).values),
             ("argsort", lp.argsort, lambda torch, x: torch.argsort(x, dim=-1, stable=True)),
             (f"top {k} values", lambda x: lp.topk(x, k)[0], lambda torch, x: torch.topk(x, k).values),
         ]

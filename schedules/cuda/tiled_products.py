@@ -587,8 +587,12 @@ def _by_warpgroups(s: lp.Schedule, c: Contraction) -> bool:
     return lp.machine().has("wgmma") and along_rows(s, c)
 
 
+def _rounded_for_warps(s: lp.Schedule, c: Contraction) -> bool:
+    return rounded(s, c) and not _by_warpgroups(s, c)
+
+
 PRODUCTS = (
-    Recipe("TF32 on tensor cores", _contraction_that(lambda s, c: rounded(s, c) and not _by_warpgroups(s, c)), _tf32),
+    Recipe("TF32 on tensor cores", _contraction_that(_rounded_for_warps), _tf32),
     Recipe("8 bits on tensor cores", _contraction_that(in_bytes), _bytes_product),
     Recipe("TF32 by warpgroups", _contraction_that(_by_warpgroups), _along_rows),
     Recipe("16 bits on tensor cores", _contraction_that(pairs), tensor_product),

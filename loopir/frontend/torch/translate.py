@@ -135,7 +135,8 @@ def rounded_products(fake: torch.Tensor) -> frozenset[str]:
     """
     if fake.device.type != "cuda" or fake.dtype != torch.float32:
         return frozenset()
-    settings = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv}
+    backends: Any = torch.backends
+    settings = {"matmul": backends.cuda.matmul, "conv": backends.cudnn.conv}
     return frozenset(name for name, x in settings.items() if x.fp32_precision == "tf32")
 
 
