@@ -65,10 +65,12 @@ def test_warpgroups_multiply_what_is_cut_off() -> None:
 
 @pytest.mark.parametrize("how", ["tf32", "tf32_below"])
 def test_they_are_on_tensor_cores_by_default(how: str) -> None:
+    """By warps, or by warpgroups, which cut off by themselves."""
     x, w = (lp.placeholder(n, "float32", name=v) for v, n in (("x", (16, 64, 28, 28)), ("w", (64, 64, 3, 3))))
     a, b = (lp.tf32(t, nearest=how == "tf32") for t in (x, w))
     plain, made = (
         schedules.auto(lp.Schedule(lp.conv2d(*given, padding=1)), "cuda", arch="sm_90a") for given in ((x, w), (a, b))
     )
-    assert f"mma_m16n8k8_{how}" in lp.text(made.func)
+    text = lp.text(made.func)
+    assert f"mma_m16n8k8_{how}" in text or (how == "tf32_below" and "k8_tf32_bt" in text)
     assert lp.predict(made, "cuda").seconds < lp.predict(plain, "cuda").seconds / 1.5
