@@ -299,7 +299,7 @@ class Planner:
                 cost = self.predicted[key]
         except lp.LoopirError as error:
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        except Exception as error:  # whatever a rule raises, it is no candidate
+        except (Exception, SystemExit) as error:  # whatever a rule raises, it is no candidate
             said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
             return f"the rule has an error of its own and says nothing of these stages ({said})"
         trace = flat(steps)

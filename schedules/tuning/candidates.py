@@ -125,7 +125,7 @@ class Space:
                 price = lp.predict(s, self.target, sizes=self.sizes)
         except TimeoutError as error:
             return NoCandidate(name, _changed(values, choices), "hung", str(error))
-        except Exception as error:  # whatever a recipe raises, it is no candidate
+        except (Exception, SystemExit) as error:  # whatever a recipe raises, it is no candidate
             said = (str(error).splitlines() or [""])[0]
             return NoCandidate(name, _changed(values, choices), "failed", f"{type(error).__name__}: {said}")
         found = Candidate(name, _changed(values, choices), flat(steps), text, price.seconds, price.bytes)
@@ -142,7 +142,7 @@ class Space:
         """Values of knobs that differ in one from `values`, in the order of their price."""
         try:
             _, choices = _in_time(lambda: self._scheduled(name, values))
-        except Exception:  # a recipe that gives nothing, which was said when it was tried
+        except (Exception, SystemExit):  # a recipe that gives nothing, which was said when it was tried
             return []
         found: list[tuple[float, int, dict[str, Any]]] = []
         for key, query in choices.queries.items():

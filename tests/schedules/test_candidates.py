@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from loopir.schedules.tuning.candidates import Candidate, Space
+from loopir.schedules.tuning.candidates import Candidate, NoCandidate, Space
 from loopir.schedules.tuning.records import canonical
 
 import loopir as lp
+import schedules
 
 
 def test_knobs_of_a_product_give_schedules_that_differ() -> None:
@@ -31,3 +32,14 @@ def test_knobs_of_a_gpu_are_asked_too() -> None:
     values = space.neighbours("auto", {})
     assert any("threads" in key for v in values for key in v)
     assert any(isinstance(space.made("auto", v), Candidate) for v in values)
+
+
+def test_a_recipe_that_ends_the_process_is_no_candidate() -> None:
+    def ends(s: lp.Schedule, stage: str) -> lp.Schedule:
+        raise SystemExit("my script")
+
+    s = canonical(lp.Schedule((lp.placeholder((64,), "float32", name="x") * 2.0).named("y")))
+    space = Space(s, "llvm", None, {}, [schedules.Rule("ends", lambda v: v.only("elementwise"), ends, target="llvm")])
+    found = {x.name: x for x in space.plans()}["ends"]
+    assert isinstance(found, NoCandidate)
+    assert found.said == "SystemExit: my script"

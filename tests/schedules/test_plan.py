@@ -91,11 +91,15 @@ def test_a_rule_of_ones_own_is_tried_priced_and_told() -> None:
     def other(s: lp.Schedule, stage: str) -> lp.Schedule:
         return lp.Schedule(s.func).unroll("j")
 
-    rules = [schedules.Rule(f.__name__, lambda v: v.only("elementwise"), f) for f in (wrong, other, quick)]
+    def ends(s: lp.Schedule, stage: str) -> lp.Schedule:
+        raise SystemExit("my script")
+
+    rules = [schedules.Rule(f.__name__, lambda v: v.only("elementwise"), f) for f in (wrong, ends, other, quick)]
     g = schedules.plan(s, "cuda", arch="sm_90a", rules=rules).group("y")
     assert g.how == "quick"
     assert dict(g.refused) == {
         "wrong": "the rule has an error of its own and says nothing of these stages (KeyError: 'my table')",
+        "ends": "the rule has an error of its own and says nothing of these stages (SystemExit: my script)",
         "other": "ScheduleError: what it gives does not come from the Schedule that it was given",
     }
 
