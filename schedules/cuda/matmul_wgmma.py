@@ -86,6 +86,14 @@ def _stages(block: tuple[int, int], depth: int, results: int) -> int:
     return min(MOST_STAGES, (shared - results) // (sum(block) * depth))
 
 
+def _fewest(s: lp.Schedule, reduced: str, depth: int, fitting: int, blocks: int) -> int:
+    """As many stages as are `fitting`; where `blocks` share multiprocessors, no more than steps of `depth`."""
+    length = extent(s, reduced)
+    if length is None or blocks <= lp.machine().processors:
+        return fitting
+    return min(fitting, max(2, -(-length // depth)))
+
+
 @lp.composite
 def matmul_wgmma(
     s: lp.Schedule,
@@ -110,8 +118,8 @@ def matmul_wgmma(
     `stage` is an intermediate that one other stage reads, element by element: its nest gets the blocks and the
     warpgroups, one for each 64 rows, and the sums are made in it, `depth` steps of the reduced loop at a time. The
     operands may lie either way, transposed or not. So many `stages` are in shared memory at once, by default as many as
-    fit, and copies run two fewer ahead, so that products wait for nothing. `group` and `blocks` are those of
-    `matmul_mma.tiles`.
+    fit, or, where blocks share a multiprocessor, as there are steps; copies run two fewer ahead, so that products wait
+    for nothing. `group` and `blocks` are those of `matmul_mma.tiles`.
 
     Results go through shared memory, if there is room, from where rows are written whole, unless `whole_rows` is False.
     If `store` is "boxes", one thread has boxes copied instead, slice by slice, which takes less room; that is the
@@ -145,7 +153,8 @@ def matmul_wgmma(
         store = (store or ("boxes" if roles else "rows")) if whole_rows else None
         vectors = None if within else (columns or 0) % COPY_VECTOR == 0
         s, results = _results_stored(s, stage, out, (at, i), block, store, depth * size, vectors)
-    stages = stages or _stages(block, depth * size, results)
+    if stages is None:
+        stages = _fewest(s, c.reduced, depth, _stages(block, depth * size, results), count * (not roles))
     s = batched(s, batch)
     s, _ = s.split(s.loops(stage)[-1], depth).with_loops
     *_, i, j, ko, kk = s.loops(stage)
@@ -316,8 +325,11 @@ def steps(s: lp.Schedule, stage: str, how: Steps) -> lp.Schedule:
     if how.roles and boxed and stages > 1:
         registers = REGISTERS[2 if how.alternate else how.warpgroups]
         return s.specialize_warps(ko, stages=stages, registers=registers)
+    if stages == 1:
+        return s
     # a stage less ahead than there is room for: products are waited for an iteration later, if there are enough stages
-    return s.pipeline(ko, stages=stages, ahead=max(1, stages - 2)) if stages > 1 else s
+    ahead = stages - 1 if extent(s, ko) == stages else max(1, stages - 2)  # where none is filled again
+    return s.pipeline(ko, stages=stages, ahead=ahead)
 
 
 def boxes_of(s: lp.Schedule, copy: str, unit: Unit, cluster: int) -> lp.Schedule | None:
