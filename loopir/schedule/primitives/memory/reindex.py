@@ -166,7 +166,7 @@ def reindex(
         def t(X: "float32[8]", W: "float32[8]", Y: "out float32[]"):
             with alloc("float32[8]") as X_at:
                 for k_1 in range(8):
-                    X_at[k_1] = X[-k_1 + 7]
+                    X_at[k_1] = X[7 - k_1]
                 for k in range(8):
                     Y[()] = sum(tf32(X_at[k]) * W[k], over=k, init=0.0)
     refuses: reindex("Y", "W", argument_of="tf32")  # Y applies tf32 to nothing that it makes of W
