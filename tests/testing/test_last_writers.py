@@ -29,3 +29,16 @@ def test_a_reversed_recurrence_has_others() -> None:
 
 def test_renamed_statements_are_not_compared() -> None:
     assert not comparable(SOURCE, lp.Schedule(SOURCE).rename("B", "C").func)
+
+
+def test_a_statement_that_reads_what_it_computed_is_not_compared() -> None:
+    before = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", S: "out float32[1]", E: "out float32[8]"):
+    for i in range(8):
+        S[0] = sum(exp(A[i]), over=i, init=0.0)
+    for j in range(8):
+        E[j] = exp(A[j])
+""")
+    )
+    assert not comparable(before.func, before.compute_once("E", "S").func)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from loopir.ir.grammar import Func, Load, Loop, Reduce, ValueToCond, ValueToIndex
+from loopir.ir.grammar import Func, Load, Loop, Op, Reduce, ValueToCond, ValueToIndex
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import leaf_paths, nodes, statements
 from loopir.testing.oracles.access_trace import Env, Home, Lane, Run, digest
@@ -83,13 +83,21 @@ class _Otherwise(Flow):
 
 
 def comparable(before: Func, after: Func) -> bool:
-    """Whether all statements kept their labels and arguments their names, and nothing that is hashed decides a path."""
-    return same_names(before, after) and not any(map(_hidden, (before, after)))
+    """Whether all statements kept their labels and what they compute, arguments their names, and nothing that is hashed
+    decides a path. A statement that reads what it computed before has other writes behind it, as it should."""
+    same = same_names(before, after) and _operations(before) == _operations(after)
+    return same and not any(map(_hidden, (before, after)))
 
 
 def same_names(before: Func, after: Func) -> bool:
     """Whether all statements kept their labels, and what they are, stores or reductions; and arguments their names."""
     return _names(before) == _names(after)
+
+
+@memoized
+def _operations(func: Func) -> set[tuple[str, str]]:
+    """The functions that each statement applies, by its label."""
+    return {(p.stmt.label, n.fn.name) for p in leaf_paths(func.body) for n in nodes(p.stmt) if isinstance(n, Op)}
 
 
 @memoized
