@@ -4,6 +4,7 @@ from textwrap import dedent
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from meaning import require_decided
 
 import loopir as lp
 from loopir.analysis.dataflow import liveness
@@ -24,6 +25,7 @@ def outcome(source: str, step: Step) -> str:
     try:
         return text(Schedule(parse(source)).apply(step).func)
     except ScheduleError as error:
+        require_decided(error)
         return f"{error.reason}: {error.witness}"
 
 

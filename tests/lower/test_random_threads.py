@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from meaning import require_decided
 
 import loopir as lp
 from loopir.errors import LowerError, ScheduleError, TargetError
@@ -110,6 +111,7 @@ def lowered_text(func: lp.Func) -> str:
     try:
         return lp.text(lower(func, "cuda"))
     except (LowerError, TargetError) as error:
+        require_decided(error)
         return str(error)
 
 

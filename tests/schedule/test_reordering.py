@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from meaning import require_decided
 from stages import programs
 
 import loopir.intrinsics  # noqa: F401
@@ -44,6 +45,7 @@ def outcome(source: str, step: Step) -> str:
     try:
         return text(Schedule(parse(source)).apply(step).func)
     except ScheduleError as error:
+        require_decided(error)
         return f"{error.reason}: {error.witness}"
 
 

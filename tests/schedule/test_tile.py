@@ -5,6 +5,7 @@ from itertools import combinations
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from meaning import require_decided
 
 import loopir.intrinsics  # noqa: F401
 from loopir.analysis.dependence.reordering import permutation_invariant, violated_dependence
@@ -37,6 +38,7 @@ def outcome(step: Callable[[], Func]) -> str:
     try:
         return text(step())
     except ScheduleError as error:
+        require_decided(error)
         return f"{error.reason}: {error.witness}"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import loopir as lp
 import loopir.intrinsics
-from loopir.errors import InterpretError
+from loopir.errors import InterpretError, LoopirError, Undecided
 from loopir.interp.interpret import cond_holds, interpret
 from loopir.ir.grammar import Func
 from loopir.ir.printer import text
@@ -61,3 +61,9 @@ def on_threads(s: lp.Schedule, *arrays: Any) -> dict[str, Any]:
     assert lp.compile_source(s).cubin
     (program,) = lp.lower(s, "cuda")
     return lp.interpret(program, list(arrays))
+
+
+def require_decided(refused: LoopirError) -> None:
+    """Raise what the solver gave up on, instead of `refused`: it is no answer that could be compared with another."""
+    if isinstance(refused.__cause__, Undecided):
+        raise refused.__cause__
