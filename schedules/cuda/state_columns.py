@@ -8,9 +8,10 @@ along it together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import gcd, prod
+from typing import Any
 
 import loopir as lp
 
@@ -172,19 +173,27 @@ def _copied_ahead(
     every = [t for found in own.values() for t in found]
     if all(t.invariant(step) for t in every) or s.why("cache_read", tuple(own), buffer, "local", turn) is not None:
         return s, 0
-    columns = {extent(s, s.loops(x)[-1]) for x in own}
-    along = not any(t.invariant(s.loops(x)[-1]) for x, found in own.items() for t in found)
+    columns = _columns_along(s, own, step)
     made, _, moved = moved_copy(s.cache_read(tuple(own), buffer, "local", turn))
     count, length = iterations(made, moved), extent(made, moved[-1])
     if count is None or length is None:
         return s, 0
-    if not along or columns != {length}:
+    if columns != {length}:
         return _all_unrolled(made, moved), count * every[0].dtype.bytes
     if length % lanes == 0 and lanes > 1:
         made, (lane, inner) = made.split(moved[-1], length // lanes, tail="exact").with_loops
         made, moved, count = made.bind(lane, "threadIdx.x"), (*moved[:-1], inner), count // lanes
     made, moved = _copied_in_vectors(made, moved, every[0].dtype.bytes)
     return _all_unrolled(made, moved), count * every[0].dtype.bytes
+
+
+def _columns_along(s: lp.Schedule, own: Mapping[str, Sequence[Any]], step: str) -> set[int | None]:
+    """How long the innermost loops of the statements of `own` are; none where these are the steps themselves, or
+    one of the reads does not go along."""
+    inner = {x: s.loops(x)[-1] for x in own}
+    if step in inner.values() or any(t.invariant(inner[x]) for x, found in own.items() for t in found):
+        return set()
+    return {extent(s, x) for x in inner.values()}
 
 
 def _all_unrolled(s: lp.Schedule, loops: Sequence[str]) -> lp.Schedule:

@@ -91,6 +91,10 @@ def numbers(s: lp.Schedule) -> dict[str, np.ndarray]:
     st.sampled_from((1, 4, 8)), st.sampled_from((1, 2, 4)),
 )  # fmt: skip
 def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, lanes: int, ahead: int) -> None:
+    same_after(text, b, n, k, d, lanes, ahead)
+
+
+def same_after(text: str, b: int, n: int, k: int, d: int, lanes: int, ahead: int) -> None:
     s = parsed(text, b=b, n=n, k=k, d=d)
     folds = normalized(s)
     first = folds.stages[0]
@@ -102,6 +106,11 @@ def test_states_are_what_they_were(text: str, b: int, n: int, k: int, d: int, la
     (program,) = lp.lower(made, "cuda")
     want, got = (lp.interpret(f, {x: v.copy() for x, v in given.items()}) for f in (s.func, program))
     assert all(np.array_equal(want[name], got[name]) for name in want)
+
+
+def test_steps_read_at_once_are_not_shared_by_the_threads_of_a_column() -> None:
+    """A statement with no loop inside a step reads along the steps, as many as the threads are."""
+    same_after(DELTA, b=1, n=2, k=3, d=1, lanes=4, ahead=4)
 
 
 @pytest.mark.parametrize("text", PROGRAMS)
