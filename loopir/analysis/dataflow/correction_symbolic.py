@@ -126,7 +126,7 @@ def _found(
     some = [e for e in ways if e.free_symbols & {*later}]
     fixed = [e for e in ways if not e.free_symbols & {*later} and e != _exactly(neutral.value)]
     kinds: tuple[Repair, ...] = ("scale",) if monoid.name == "sum" else ("shift", "scale")
-    for kind in kinds if not fixed else ():  # a way that does not change, and is not neutral, wants no correction
+    for kind in kinds if some and not fixed else ():  # what does not change, and is not neutral, wants no correction
         changes = [_change(e, kind, later) for e in some]
         free = [c for c in changes if not c.free_symbols & {*terms.others.values()}]
         alike = len(free) == len(changes) and all(sp.simplify(c - free[0]) == 0 for c in free)
