@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from loopir.errors import LoopirError, ScheduleError
+from loopir.errors import LoopirError, ScheduleError, Undecided
 from loopir.ir.grammar import FloorDiv, Func, Int, Mod, Mul
 from loopir.ir.printer import text
 from loopir.ir.traverse.walk import nodes, replace_loop
@@ -46,8 +46,11 @@ StepOutcome = Func | ScheduleError | str
 
 
 def verdict(func: Func, step: Step) -> tuple[str, str]:
-    """One of VERDICTS on a step, and what was said or is broken."""
-    return judge_taken(func, step, take(func, step))
+    """One of VERDICTS on a step, and what was said or is broken. Raises a refusal by which nothing was decided."""
+    after = take(func, step)
+    if isinstance(after, ScheduleError) and isinstance(after.__cause__, Undecided):
+        raise after
+    return judge_taken(func, step, after)
 
 
 def take(func: Func, step: Step) -> StepOutcome:

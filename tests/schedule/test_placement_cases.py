@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
-from meaning import assert_same
+from meaning import assert_same, require_decided
 from stages import programs
 
 import loopir as lp
@@ -152,6 +152,7 @@ def refused_though_legal(name: str, checks: tuple[str, ...], s: Schedule, args: 
     refused = s.why(name, *args)
     if refused is None:
         return False
+    require_decided(refused)
     named = [(int(n), int(m)) for n, m in re.findall(r"\(at n=(\d+), m=(\d+)\)", str(refused))]
     with pytest.MonkeyPatch.context() as patch:
         for check in checks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import loopir as lp
+from loopir.analysis.presburger import solver
 from loopir.errors import ScheduleError
 from loopir.schedule.core.trace import Step
 from loopir.testing.legality import verdict
@@ -47,6 +48,14 @@ def test_the_rewrite_itself_is_there_without_the_checks_and_only_then() -> None:
 )
 def test_verdicts(func: lp.Func, step: Step, expected: str) -> None:
     assert verdict(func, step)[0] == expected
+
+
+def test_what_the_solver_gave_up_on_is_no_refusal_of_what_is_legal(monkeypatch: pytest.MonkeyPatch) -> None:
+    func = lp.parse(lp.text(SWEEP).replace("a[i + 1, j]", "a[(3 * i + 2 * j) // 5, j]"))
+    monkeypatch.setattr(solver, "WORK", 1)
+    monkeypatch.setattr(solver, "MIN_OPERATIONS", 1)
+    with pytest.raises(ScheduleError, match="was not decided"):
+        verdict(func, Step("parallel", ("j",), ()))
 
 
 def test_lanes_are_run_together() -> None:
