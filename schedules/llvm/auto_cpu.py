@@ -296,7 +296,7 @@ def _pieces(s: lp.Schedule, before: Sequence[str], stage: str, lanes: int | None
             s = legal(s, _stage, x, lanes) or s
         return s
     for x in parts:
-        s = _vectors(s, s.loops(x)[-1], lanes or lanes_of(s, x))
+        s = _vectors(s, s.loops(x)[-1], lanes or lanes_of(s, x), partition=True)  # one mask, in the last vector
     return parallel_if_legal(s, stage, s.loops(stage)[0])
 
 
@@ -532,10 +532,10 @@ def _masks_lanes() -> bool:
     return lp.vector_unit()[1] >= MASKING_REGISTERS
 
 
-def _vectors(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
+def _vectors(s: lp.Schedule, loop: str, lanes: int, *, partition: bool = False) -> lp.Schedule:
     """`loop` by vectors of `lanes`; where it is shorter, by one of as many, if that is a power of two, or one in which
     some are masked, if these are few enough."""
     length, least = extent(s, loop), lanes // 4 + 1 if _masks_lanes() else lanes
     if length is not None and least <= length < lanes and length & (length - 1) == 0:
         lanes = length
-    return s if length is not None and length < least else in_lanes(s, loop, lanes, partition=False)
+    return s if length is not None and length < least else in_lanes(s, loop, lanes, partition=partition)

@@ -62,3 +62,14 @@ def test_a_convolution_in_groups_is_no_fold_of_rows() -> None:
     w = lp.placeholder((32, 16, 3, 3), "float32", name="w")
     made = cpu(lp.Schedule(lp.conv2d(x, w, padding=1, groups=2).named("y")), 16)
     assert any(made.loop(x).kind == "unroll" for x in made.loops())
+
+
+def test_the_vectors_inside_periodic_borders_have_no_mask() -> None:
+    n = lp.symbol("n")
+    x = lp.placeholder((n, n), "uint8", name="x")
+    cell = lambda i, j: x[(i - 1) % n, j] + x[i, (j - 1) % n] + x[i, (j + 1) % n]  # noqa: E731
+    s = lp.Schedule(lp.compute((n, n), cell, name="y"))
+    made = cpu(s, 4)
+    vectors = [lp.text(made.loop(x)) for x in made.loops(kind="vectorize")]
+    assert any("if " not in x for x in vectors)
+    assert_equivalent(s, made)
