@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from loopir.ir.grammar import Func, Loop, Reduce, Store
 from loopir.ir.printer import Line, lines
+from loopir.ir.text_width import WIDTH
 
 FOLD_FROM = 240
 """A program of more lines is printed with its inner loops left out."""
@@ -47,10 +48,13 @@ def fold_lines(whole: Sequence[Line], depth: int) -> list[Line]:
 
 
 def _ellipsis(left_out: Sequence[Line]) -> list[Line]:
-    """One line for those that are left out, with the stages in them."""
+    """One line for those that are left out, with as many of the stages in them as fit in."""
     if not left_out:
         return []
-    stages = dict.fromkeys(x.node.label for x in left_out if isinstance(x.node, Store | Reduce))
+    stages = list(dict.fromkeys(x.node.label for x in left_out if isinstance(x.node, Store | Reduce)))
     number = sum(x.node is not None for x in left_out)  # without what a long line goes on with
-    count = f"{number} line{'s' * (number != 1)}"
-    return [Line(left_out[0].depth, f"...  # {count}{': ' if stages else ''}{', '.join(stages)}", None)]
+    head = f"...  # {number} line{'s' * (number != 1)}{': ' if stages else ''}"
+    texts = (f"{head}{', '.join(stages[:n])} and {len(stages) - n} more" for n in range(len(stages) - 1, 0, -1))
+    fits = WIDTH - 4 * left_out[0].depth
+    shown = next((x for x in (f"{head}{', '.join(stages)}", *texts) if len(x) <= fits), head.rstrip(": "))
+    return [Line(left_out[0].depth, shown, None)]

@@ -1,10 +1,13 @@
 """A long program is printed with the outer loops of each nest."""
 
+import re
+
 import pytest
 
 import loopir as lp
 from loopir.ir.folded_text import FOLD_FROM, fold_lines, folded_text
 from loopir.ir.printer import lines
+from loopir.ir.text_width import WIDTH
 
 
 def nests(count: int) -> lp.Func:
@@ -36,6 +39,8 @@ def test_as_many_loops_are_printed_as_fit() -> None:
     shown = folded_text(func).splitlines()
     assert len(shown) == 8
     assert shown[6].strip().startswith(f"...  # {FOLD_FROM} lines: A, A_1, ")
+    assert re.search(r", A_\d+ and \d+ more$", shown[6])
+    assert max(map(len, shown)) <= WIDTH
     assert fold_lines(lines(func), 9) == lines(func)
 
 
