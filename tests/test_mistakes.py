@@ -101,11 +101,16 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: A.sum(axis=2), lp.ExprError, "sum over axis 2 of A .* a dimension from -2 to 1"),
     (lambda: lp.compute((n,), lambda i: None), TypeError, "a function that gives an element ends with return"),
     (lambda: lp.compute((n, 64), A), TypeError, "is no function; an element is given by one, as lambda i, j"),
+    (lambda: lp.build(S), TypeError, r"loopir.build is a module, .*; lp.Schedule\(C\).build\(\) compiles"),  # pyright: ignore
+    (lambda: lp.schedule(C), TypeError, r"a module, which is not called; lp.Schedule\(C\) makes one"),  # pyright: ignore
+    (lambda: lp.tensor([1.0]), TypeError, "a module, which is not called; lp.placeholder declares an input"),  # pyright: ignore
+    (lambda: lp.auto(S), AttributeError, r"has no 'auto'; schedules.auto\(lp.Schedule\(C\), \"llvm\"\)"),  # pyright: ignore
+    (lambda: lp.tune(S), AttributeError, r"has no 'tune'; schedules.tune\("),  # pyright: ignore
     (lambda: lp.relu6, AttributeError, "loopir has no 'relu6'; did you mean relu or"),  # pyright: ignore
     # ---- steps
     (lambda: S.split("x", 4), lp.ScheduleError, "there is no loop 'x' in 'compute_C'; the loops there are i, j and k"),
     (lambda: S.split("i", "4"), TypeError, 'split: factor is int, not "4"'),  # pyright: ignore
-    (lambda: S.split("i"), TypeError, "missing a required argument: 'factor'"),  # pyright: ignore
+    (lambda: S.split("i"), TypeError, "missing a required argument: 'factor'; split takes loop, factor, tail=, names="),  # pyright: ignore
     (lambda: S.split("i", 4, tail="none"), lp.ScheduleError, 'tail is one of "guard"'),  # pyright: ignore
     (lambda: S.parallel("k"), lp.ScheduleError, r"C at \(i=0, j=0, k=0\) writes C\[0, 0\], which"),
     (lambda: S.vectorize("i"), lp.ScheduleError, r"instead: split\(\"i\", 8\) and vectorize the inner loop"),
@@ -313,6 +318,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nest("b[i] = a[i * 0.5]"), lp.ParseError, "an index is a whole number, and 0.5 is none .*line 3"),
     (lambda: nest("b = a"), lp.ParseError, "b is a whole array: write its elements in a loop.*line 3"),
     (lambda: nest("x, y = 1, 2"), lp.ParseError, "write each in a line of its own.*line 3"),
+    (lambda: nest("a[i], b[i] = b[i], a[i]"), lp.ParseError, r"in a line of its own, .* as t = a\[i\] .*line 3"),
     (lambda: nest("c = zeros(8)"), lp.ParseError, r'with alloc\("float32\[4\]"\) as c.*line 3'),
     (lambda: nest("for j in a:\n            b[j] = 1"), lp.ParseError, r"a\[i\] is the element .*line 3"),
     (lambda: nest("b[i] = a[i][0]"), lp.ParseError, r"in one bracket: a\[i, j\], not a\[i\]\[j\] .*line 3"),

@@ -121,7 +121,7 @@ def main() -> None:
     lines = [f"loopir at {commit()}, {lp.describe_target('llvm')}, NumPy {np.__version__}; threads: {options.threads}"]
     print(lines[0])
     lines += [
-        f"{'program':20}{'lines':>6}{'n':>7}{'error':>10}{'schedule s':>12}{'ms':>10}"
+        f"{'program':20}{'lines':>6}{'n':>9}{'error':>10}{'schedule s':>12}{'ms':>10}"
         f"{'NumPy ms':>10}{'C ms':>10}{'x best':>8}"
     ]
     print(lines[-1])
@@ -139,7 +139,7 @@ def main() -> None:
             c = seconds(plain, arrays)
         length = len((FOLDER / f"{name}.py").read_text().splitlines())
         lines.append(
-            f"{name:20}{length:6}{n:7}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}"
+            f"{name:20}{length:6}{n:9}{off:10.1e}{took:12.2f}{ours * 1e3:10.3f}{numpy * 1e3:10.3f}"
             f"{c * 1e3:10.3f}{min(numpy, c) / ours:8.2f}"
         )
         print(lines[-1], flush=True)

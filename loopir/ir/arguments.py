@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar, cast
@@ -12,10 +12,11 @@ from loopir.errors import LoopirError, asked_frames
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def listed_parameters(function: Callable[..., Any]) -> str:
-    """The parameters of `function` as a call writes them: `name=` for those that are given by name alone."""
+def listed_parameters(function: Callable[..., Any], hidden: Collection[str] = ("self", "cls")) -> str:
+    """The parameters of `function` as a call writes them: `name=` for those that are given by name alone; none that are
+    `hidden`."""
     marks = {Parameter.KEYWORD_ONLY: "{}=", Parameter.VAR_POSITIONAL: "*{}", Parameter.VAR_KEYWORD: "**{}"}
-    found = [p for p in signature(function).parameters.values() if p.name not in ("self", "cls")]
+    found = [p for p in signature(function).parameters.values() if p.name not in hidden]
     return ", ".join(marks.get(p.kind, "{}").format(p.name) for p in found) or "no arguments"
 
 

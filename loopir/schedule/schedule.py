@@ -155,10 +155,13 @@ class Schedule(Methods):
         """The names of the loops, outer ones first: all of them, or those around `stage`.
 
         `like` keeps those whose name is of that form, `kind` those of that kind, such as "serial", and `carried` those
-        that carry a dependence from one iteration to another, or with False those that carry none:
+        that carry a dependence from one iteration to another, or with False those that carry none. "C.*_i" is those
+        around C of the form "*_i":
 
             s = s.reorder(*s.loops("C", carried=False), *s.loops("C", carried=True))
         """
+        if stage is not None and "." in stage:
+            stage, _, like = stage.partition(".")
         if stage is None:
             every = [*loops_of(self._func).values()]
         else:

@@ -14,6 +14,7 @@ from loopir.ir.dtypes import BY_NAME
 _NO_ELEMENTS = "it has no elements until its kernel is called: lp.Schedule(x).build()"
 _CONVERT = '.astype("float32") converts'
 _DECLARE = "lp.placeholder declares an input, and the call takes its array"
+_AUTO = 'schedules.auto(lp.Schedule(C), "llvm") chooses a schedule, after from loopir import schedules'
 _OF_ELEMENTS = "its size depends on the elements, and that of a kernel's result does not: lp.where keeps the shape"
 _NO_COMPLEX = "there are no complex numbers: take a tensor of real parts and one of imaginary ones"
 _NAME_OF_LOOP = 'a step of a Schedule takes the name of a loop: s.split("i", 4)'
@@ -30,12 +31,16 @@ METHODS = {
 """What is written in place of a method of another library's arrays."""
 FUNCTIONS = {
     **dict.fromkeys(("cat", "concat"), "lp.concatenate joins tensors"), "row_stack": "lp.vstack joins rows",
-    **dict.fromkeys(("array", "asarray", "from_numpy", "fromiter"), _DECLARE),
+    **dict.fromkeys(("array", "asarray", "tensor", "from_numpy", "fromiter"), _DECLARE),
     **dict.fromkeys(("permute", "permute_dims", "rollaxis"), "lp.transpose takes an order of dimensions"),
     "unsqueeze": "lp.expand_dims adds a dimension", "matrix_transpose": "lp.swapaxes(x, -1, -2) does this",
     "movedim": "lp.moveaxis does this", "swapdims": "lp.swapaxes does this", "flatten": "lp.ravel does this",
-    "create_schedule": "lp.Schedule(C) makes one", "te": "lp.placeholder and lp.compute are in lp itself",
-    "compile": "lp.Schedule(C).build() compiles", "linear": "write x @ w.T + b",
+    **dict.fromkeys(("create_schedule", "schedule"), "lp.Schedule(C) makes one"),
+    "te": "lp.placeholder and lp.compute are in lp itself",
+    **dict.fromkeys(("compile", "build"), "lp.Schedule(C).build() compiles"), "show": "s.show() prints a Schedule s",
+    **dict.fromkeys(("auto", "autoschedule", "auto_schedule", "optimize", "schedules"), _AUTO),
+    **dict.fromkeys(("tune", "autotune"), 'schedules.tune(lp.Schedule(C), "llvm") chooses by measuring'),
+    "linear": "write x @ w.T + b",
     "bmm": "lp.matmul takes batches", "mm": "lp.matmul multiplies", "mv": "lp.matmul multiplies",
     "matvec": "lp.matmul multiplies", "vecmat": "lp.matmul multiplies", "addmm": "write c + a @ b",
     "if_then_else": "lp.where chooses", "masked_fill": "lp.where(mask, value, x) does this",

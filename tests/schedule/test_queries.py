@@ -99,6 +99,7 @@ def test_loops_by_what_they_carry() -> None:
     assert s.loops("S", carried=True) == ("k_o", "k_i")
     assert s.loops("S", carried=False) == ("r",)
     assert s.loops(like="k*") == ("k_o", "k_i")
+    assert s.loops(f"{s.stages[0]}.k*") == s.loops(s.stages[0], like="k*")
     assert s.parallel("i").loops(kind="parallel") == ("i",)
     assert s.reorder(*s.loops("B")[::-1]).loops("B", carried=False) == ("j", "i")
 

@@ -497,7 +497,8 @@ class _Reader(Declarations):
             monoid = known if isinstance(known, Monoid) else self.named_monoid(value, name, types)
             return self.reduce(value, buffers, places.pop(), monoid, label)
         if len(elements) != 1:
-            self.fail(s, "several elements are written at once only by a reduction")
+            reason = "several elements are written at once only by a reduction; write each in a line of its own"
+            self.fail(s, f"{reason}, and what it overwrites to a scalar before, as t = a[i]")
         b, at = elements[0]
         return Store(self.label(label, b.name), b, at, self.typed(value, b.dtype))
 

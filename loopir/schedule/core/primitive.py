@@ -19,6 +19,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, cast
 
 from loopir.analysis.presburger.solver import effort
 from loopir.errors import EASIER, MismatchError, NestingError, ScheduleError, Undecided, spelled
+from loopir.ir.arguments import listed_parameters
 from loopir.ir.grammar import Func, InstrRegion
 from loopir.ir.recursion import deep
 from loopir.ir.traverse.queries import statements
@@ -62,7 +63,7 @@ def checked(f: Rewrite[P]) -> Rewrite[P]:
         try:
             bound = signature.bind(func, *args, **kwargs)
         except TypeError as error:
-            takes = ", ".join([*signature.parameters][1:]) or "no arguments"
+            takes = listed_parameters(f, hidden=("func",))
             other = next((k for k in kwargs if k not in signature.parameters), None)
             why = str(error) if other is None else f"there is no {other}="
             raise TypeError(f"{Step(name, args, tuple(kwargs.items()))}: {why}; {name} takes {takes}") from None
