@@ -21,6 +21,20 @@ def test_a_recurrence_crosses_its_loop_once_an_iteration() -> None:
     assert all(e.cell == f.cell and (e.write or f.write) for e, f in found)
 
 
+def test_reductions_over_a_loop_around_start_in_nests_of_their_own() -> None:
+    """Which run one after the other, whatever runs at once in each."""
+    starts = lp.parse("""
+def f(A: "float32[4]", b: "inout float32[2]"):
+    for i in range(4):
+        for j in range(2):
+            b[j] = sum(A[i], over=i, init=0.0, label="up")
+            b[1 - j] = max(A[i], over=i, init=1.0, label="down")
+""")
+    found = [*crossing(Run(starts, {}).events, "j")]
+    assert found
+    assert not any(e.init or f.init for e, f in found)
+
+
 def test_elements_apart_do_not_depend() -> None:
     assert [*dependent(Run(APART, {}).events)] == []
 

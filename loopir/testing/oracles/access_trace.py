@@ -74,6 +74,8 @@ class Event:
     fold: str
     """What it is folded by, and into: folds by one monoid into the same buffers commute. Empty for what is no fold."""
     time: int
+    loops: tuple[str, ...] = field(default=(), compare=False)
+    """The loops around as they are called where the stores that start reductions have nests of their own."""
 
     @property
     def instance(self) -> tuple[str, bool, frozenset[tuple[str, int]]]:
@@ -212,7 +214,8 @@ class Run:
     ) -> int:
         home = self.home(name, lane)
         init = label in self.renamed
-        self.events.append(Event(self.name(label), init, self.env(lane, label), home, at, write, fold, self.time))
+        env, loops = self.env(lane, label), tuple([v for v, _ in lane.env])
+        self.events.append(Event(self.name(label), init, env, home, at, write, fold, self.time, loops))
         found = self.cells.get((home, at))
         return self.unwritten(home, at) if found is None else found
 
@@ -322,9 +325,10 @@ def dependent(events: Sequence[Event]) -> Iterator[Pair]:
 def crossing(events: Sequence[Event], loop: str) -> Iterator[Pair]:
     """Dependent pairs of different iterations of `loop`, in one iteration of the loops around it."""
     inside = [e for e in events if loop in e.at()]
-    around = {e: e.env[: [name for name, _ in e.env].index(loop)] for e in inside}
+    around = {e: [name for name, _ in e.env].index(loop) for e in inside}
     for e, f in dependent(inside):
-        same = [x for x, _ in around[e]] == [x for x, _ in around[f]] and around[e] == around[f]
+        n = around[e]
+        same = e.loops[: n + 1] == f.loops[: n + 1] and e.env[:n] == f.env[:n]
         if same and e.at()[loop] != f.at()[loop]:
             yield e, f
 
