@@ -166,6 +166,8 @@ class Schedule(Methods):
             every = [*loops_of(self._func).values()]
         else:
             every = [loop for place in find_stage(self._func, stage) for loop in place.loops]
+        if like == "*" and kind is None and carried is None:
+            return tuple(dict.fromkeys([x.var for x in every]))
         return tuple(dict.fromkeys(
             x.var for x in every
             if fnmatchcase(x.var, like) and kind in (None, x.kind)

@@ -5,7 +5,10 @@ from hypothesis import given, settings, strategies as st
 
 from loopir.ir.grammar import Cmp, Func, If, Int, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.parser.parse import parse
+from loopir.ir.traverse.labels import has_cache_hint, labels_in
+from loopir.ir.traverse.queries import statements_unknown
 from loopir.ir.traverse.walk import (
+    declared_names,
     enclosing_nest,
     guard_body,
     labels_of,
@@ -16,6 +19,7 @@ from loopir.ir.traverse.walk import (
     loops,
     loops_of,
     map_body,
+    name_of_stmt,
     nests_declaring,
     nests_touching,
     path_to,
@@ -28,6 +32,7 @@ from loopir.ir.traverse.walk import (
     top_level_nests,
     top_level_nests_in,
 )
+from loopir.ir.verify.verify import verify
 from loopir.testing.generate.strategies import funcs
 from loopir.testing.generate.trees import anything
 
@@ -48,6 +53,36 @@ def test_every_statement_has_its_path(func: Func) -> None:
     assert list(loops_of(func)) == [x.var for x in loops(func.body)]
     for x in loops(func.body):
         assert loop_of(func, x.var) is x
+
+
+@given(programs)
+@settings(max_examples=20, deadline=None)
+def test_what_is_known_of_loops_that_stay_is_what_a_walk_finds(func: Func) -> None:
+    verify(func)
+    leaf_paths_of(func), loops_of(func)  # which are known then
+    for x in loops(func.body):
+        made = replace_loop(func, x.var, replace)  # another loop of the same, and others around it
+        found, walked = leaf_paths_of(made), list(leaf_paths(made.body))
+        assert [(p.path, [*map(id, (*p.around, p.stmt))]) for p in found] == [
+            (p.path, [*map(id, (*p.around, p.stmt))]) for p in walked
+        ]
+        assert {name: id(s) for name, s in loops_of(made).items()} == {s.var: id(s) for s in loops(made.body)}
+        names = {name for s in statements(made.body) if (name := name_of_stmt(s)) is not None}
+        assert frozenset[str]().union(*map(declared_names, made.body)) == names
+        for s in statements(made.body):
+            assert path_to(made, s)[-1] is s
+
+
+@pytest.mark.parametrize("count", [2, 64])
+def test_what_a_step_leaves_beside_what_it_changes_is_not_walked_again(count: int) -> None:
+    body = "".join(f"        for j{n} in range(4):\n            a[i, {n}, j{n}] = 1.0\n" for n in range(count))
+    func = parse(f'def f(n: "size", a: "out float32[n, 64, 4]"):\n    for i in range(n):\n{body}')
+    verify(func)
+    made = replace_loop(func, "j1", lambda x: replace(x, extent=Int(3)))
+    for asked in (declared_names, labels_in, has_cache_hint):
+        unknown, known = statements_unknown(made.body[0], asked)
+        assert len(unknown) == 3, "the nest, the loop that was changed, and what is in it"
+        assert len(known) == count - 1
 
 
 @given(programs)

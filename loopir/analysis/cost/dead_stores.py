@@ -13,7 +13,7 @@ from math import prod
 from loopir.errors import VerifyError
 from loopir.ir.grammar import Body, Index, InstrCall, Int, Load, Loop, Store
 from loopir.ir.layout.layouts import evaluate
-from loopir.ir.traverse.walk import leaf_paths, nodes, statements
+from loopir.ir.traverse.walk import leaf_paths, loaded_buffers, nodes, statements
 
 MOST_ELEMENTS = 4096
 """Iterations of unrolled loops that are looked through, at most."""
@@ -33,7 +33,8 @@ def live_stores(name: str, body: Body, known: Mapping[str, float]) -> dict[str, 
     written: dict[str, set[tuple[int, ...]]] = {}
     shares: list[float] = []
     for p in leaf_paths(body):
-        loads = [n for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name == name]
+        reads = name in loaded_buffers(p.stmt)
+        loads = [n for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name == name] if reads else []
         for load in dict.fromkeys(loads):
             found = _elements(load.at, p.loops)
             if found is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from loopir.ir.grammar import (
     Alloc,
@@ -22,9 +22,10 @@ from loopir.ir.grammar import (
     WarpSpecialized,
 )
 from loopir.ir.traverse.free_vars import free_vars, guarded_loads, is_affine_visible
-from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.memo import memoized, peek_memo
 from loopir.ir.traverse.rebuild import children, nodes
 
+T = TypeVar("T")
 NESTS = frozenset({Loop, Alloc, InstrRegion, WarpSpecialized, InTurn, Kernel})
 """Statements with one `body`."""
 
@@ -52,6 +53,25 @@ def statements(body: Body) -> Iterator[Stmt]:
             pending += holder.body[::-1]
         elif isinstance(s, If):
             pending += (s.then + s.orelse)[::-1]
+
+
+def statements_unknown(stmt: Stmt, fn: Callable[[Stmt], T]) -> tuple[list[Stmt], list[T]]:
+    """`stmt` and the statements in it, but for loops at which the result of the `memoized` function `fn` is stored and
+    what is in these; and those results. So what is asked of a nest after a step is not asked of all of it."""
+    unknown, known = list[Stmt](), list[T]()
+    pending: list[Stmt] = [stmt]
+    while pending:
+        s = pending.pop()
+        if type(s) is Loop and s is not stmt and (found := peek_memo(fn, s)) is not None:
+            known.append(found)
+            continue
+        unknown.append(s)
+        if type(s) in NESTS:
+            holder: Any = s
+            pending += holder.body[::-1]
+        elif isinstance(s, If):
+            pending += (s.then + s.orelse)[::-1]
+    return unknown, known
 
 
 def is_vector_reduction(loop: Loop) -> bool:
@@ -130,7 +150,8 @@ def declared_names(s: Stmt) -> frozenset[str]:
     """The names of the loops, labels, buffers and kernels declared in `s`."""
     if type(s) is Alloc:  # around nests of which it is known
         return frozenset((s.buffer.name,)).union(*map(declared_names, s.body))
-    return frozenset([name for x in statements((s,)) if (name := name_of_stmt(x)) is not None])
+    unknown, known = statements_unknown(s, declared_names)
+    return frozenset([name for x in unknown if (name := name_of_stmt(x)) is not None]).union(*known)
 
 
 def name_of_stmt(s: Stmt) -> str | None:

@@ -338,20 +338,26 @@ class _NestContents:
 @memoized
 def _nest_contents(nest: Stmt) -> _NestContents:
     out = _NestContents([], {}, {})
-    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(nest, (), ())]
+    pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...], bool]] = [(nest, (), (), False)]
     while pending:
-        s, outer, here = pending.pop()
+        s, outer, here, beside = pending.pop()
         kind = type(s)
         if kind is Store or kind is Reduce:
             out.places.append(StmtPath(s, outer, here))  # type: ignore[arg-type]
+            continue
+        if kind is Loop and beside:  # of loops beside one another a step changes few
+            known = _nest_contents(s)
+            out.places.extend([StmtPath(p.stmt, outer + p.around, here + p.path) for p in known.places])
+            out.loops.update(known.loops)
+            out.allocs.update(known.allocs)
             continue
         if kind is Loop:
             out.loops[s.var] = s  # type: ignore[attr-defined]
         elif kind is Alloc:
             out.allocs[s.buffer.name] = s  # type: ignore[attr-defined]
         inner = child_stmts(s)
-        outer = (*outer, s)
-        pending += [(x, outer, (*here, n)) for n, x in enumerate(inner)][::-1]
+        outer, beside = (*outer, s), len(inner) > 1
+        pending += [(x, outer, (*here, n), beside) for n, x in enumerate(inner)][::-1]
     return out
 
 
@@ -392,7 +398,7 @@ def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
                 return (*around, s)
             if type(s) is Alloc:
                 later.append((s, around))
-            elif (name is None or name in declared_names(s)) and (found := _within(s, target)):
+            elif (name is None or name in declared_names(s)) and (found := _within(s, target, name)):
                 return (*around, *found)
         if not later:
             return ()
@@ -400,13 +406,14 @@ def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
         around, body = (*around, alloc), alloc.body
 
 
-def _within(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
-    """`s` and what is in it around `target`, and that; none if it is not there."""
+def _within(s: Stmt, target: Stmt, name: str | None) -> tuple[Stmt, ...]:
+    """`s` and what is in it around `target`, which declares `name`, and that; none if it is not there."""
     for body in bodies(s):
         for x in body:
             if x is target:
                 return (s, x)
-            if found := _within(x, target):
+            names = None if name is None else peek_memo(declared_names, x)
+            if (names is None or name in names) and (found := _within(x, target, name)):
                 return (s, *found)
     return ()
 
@@ -418,7 +425,7 @@ def path_to(func: Func, target: Stmt) -> tuple[Stmt, ...]:
         return path_within(func.body, target)
     for n in index.get(name, ()):
         top = top_level_nests(func)[n]
-        if found := (top.nest,) if top.nest is target else _within(top.nest, target):
+        if found := (top.nest,) if top.nest is target else _within(top.nest, target, name):
             return (*top.around, *found)
     return path_within(func.body, target)
 

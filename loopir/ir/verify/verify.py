@@ -210,8 +210,10 @@ def _check_surroundings(found: VerifiedNest, here: VerifyContext) -> None:
         declare_name(min(found.names & here.names), here)
     if not here.labels.isdisjoint(found.labels):
         _label(min(found.labels & here.labels), here)
-    for m in found.monoids.values() if found.monoids else ():
-        _monoid_name(m, here)
+    if found.monoids:
+        for name, m in found.monoids.items():
+            if here.monoids.get(name) is not m:
+                _monoid_name(m, here)
     buffers = here.buffers
     for name, b in found.used.items():
         if buffers.get(name) is not b:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations_with_replacement, takewhile
+from itertools import takewhile
 from typing import TypeAlias
 
 from loopir.analysis.dependence.access import Statement, statements_of
@@ -116,9 +116,15 @@ def _ordered(func: Func, kernel: Kernel) -> Kernel:
     here = {p.stmt.label: p for p in leaf_paths(kernel.body)}
     every = {s.var for s in axes}
     inside = [(s, _shared_buffers(s, every)) for s in statements_of(func) if s.label in here]
-    for (s, shared), (t, _) in combinations_with_replacement(inside, 2):
-        if not shared.isdisjoint(t.touches) and s.meets(t):
-            plan.order(s, t, here[s.label], here[t.label])
+    touching: dict[str, list[int]] = {}
+    for n, (s, _) in enumerate(inside):
+        for x in s.touches:
+            touching.setdefault(x, []).append(n)
+    for n, (s, shared) in enumerate(inside):
+        for k in sorted({k for x in shared for k in touching.get(x, ()) if k >= n}):
+            t, _ = inside[k]
+            if s.meets(t):
+                plan.order(s, t, here[s.label], here[t.label])
     return _marked(kernel, plan.before, plan.ends) if plan.before or plan.ends else kernel
 
 
