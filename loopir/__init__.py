@@ -151,7 +151,7 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if type(value) is ModuleType:
+        if type(value) is ModuleType and name not in _HOME:
             value.__class__ = _Room
         if not (isinstance(value, ModuleType) and name in _HOME and value.__name__ != _HOME[name]):
             super().__setattr__(name, value)
@@ -161,7 +161,7 @@ class _Room(ModuleType):
     """A package or module in this one, which says what is written in place of a call of it."""
 
     def __call__(self, *_: object, **__: object) -> None:
-        hint = load("loopir.tensor.other_names").function_instead(self.__name__.partition(".")[2])
+        hint = load("loopir.tensor.other_names").MODULES.get(self.__name__.partition(".")[2], "")
         raise TypeError(f"{self.__name__} is a module, which is not called{hint and f'; {hint}'}")
 
 

@@ -15,6 +15,7 @@ _NO_ELEMENTS = "it has no elements until its kernel is called: lp.Schedule(x).bu
 _CONVERT = '.astype("float32") converts'
 _DECLARE = "lp.placeholder declares an input, and the call takes its array"
 _AUTO = 'schedules.auto(lp.Schedule(C), "llvm") chooses a schedule, after from loopir import schedules'
+_SCHEDULE, _COMPILE = "lp.Schedule(C) makes one", "lp.Schedule(C).build() compiles"
 _OF_ELEMENTS = "its size depends on the elements, and that of a kernel's result does not: lp.where keeps the shape"
 _NO_COMPLEX = "there are no complex numbers: take a tensor of real parts and one of imaginary ones"
 _NAME_OF_LOOP = 'a step of a Schedule takes the name of a loop: s.split("i", 4)'
@@ -31,14 +32,14 @@ METHODS = {
 """What is written in place of a method of another library's arrays."""
 FUNCTIONS = {
     **dict.fromkeys(("cat", "concat"), "lp.concatenate joins tensors"), "row_stack": "lp.vstack joins rows",
-    **dict.fromkeys(("array", "asarray", "tensor", "from_numpy", "fromiter"), _DECLARE),
+    **dict.fromkeys(("array", "asarray", "from_numpy", "fromiter"), _DECLARE),
     **dict.fromkeys(("permute", "permute_dims", "rollaxis"), "lp.transpose takes an order of dimensions"),
     "unsqueeze": "lp.expand_dims adds a dimension", "matrix_transpose": "lp.swapaxes(x, -1, -2) does this",
     "movedim": "lp.moveaxis does this", "swapdims": "lp.swapaxes does this", "flatten": "lp.ravel does this",
-    **dict.fromkeys(("create_schedule", "schedule"), "lp.Schedule(C) makes one"),
+    "create_schedule": _SCHEDULE,
     "te": "lp.placeholder and lp.compute are in lp itself",
-    **dict.fromkeys(("compile", "build"), "lp.Schedule(C).build() compiles"), "show": "s.show() prints a Schedule s",
-    **dict.fromkeys(("auto", "autoschedule", "auto_schedule", "optimize", "schedules"), _AUTO),
+    "compile": _COMPILE,
+    **dict.fromkeys(("auto", "autoschedule", "auto_schedule", "optimize"), _AUTO),
     **dict.fromkeys(("tune", "autotune"), 'schedules.tune(lp.Schedule(C), "llvm") chooses by measuring'),
     "linear": "write x @ w.T + b",
     "bmm": "lp.matmul takes batches", "mm": "lp.matmul multiplies", "mv": "lp.matmul multiplies",
@@ -96,6 +97,8 @@ FUNCTIONS = {
     "scaled_dot_product_attention": "write lp.softmax(q @ lp.swapaxes(k, -1, -2) * scale) @ v",
 }  # fmt: skip
 """What is written in place of a function of another library."""
+MODULES = {"tensor": _DECLARE, "schedule": _SCHEDULE, "build": _COMPILE, "show": "s.show() prints a Schedule s"}
+"""What is written in place of a call of a module of ours, which others have as a function."""
 
 KEYWORDS = {
     "dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims", "input": "x", "a": "x",
