@@ -81,6 +81,7 @@ def test_values_of_one_fold_have_each_their_own() -> None:
         ("max", op("abs", op("sub", C, R)), "changes by no one amount as R"),
         ("sum", Select(MASK, exp(op("sub", C, R)), k(1.0)), "exp"),  # what is masked stays as it is
         ("sum", Select(MASK, exp(op("sub", C, R)), op("mul", C, R)), "."),  # and these change otherwise
+        ("max", exp(op("add", op("mul", R, k(float("-inf"))), C)), "."),  # nan at some numbers
         ("sum", op("mul", op("sub", R, R), C), "not known"),  # 0 however R goes on, were R always finite
     ],
 )

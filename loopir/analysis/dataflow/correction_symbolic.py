@@ -163,8 +163,8 @@ def _agrees_numerically(e: Any, change: Any, kind: Repair, later: dict[Any, Any]
     for _ in range(POINTS):
         at = _numbers(sorted(e.free_symbols | change.free_symbols | {*later.values()}, key=str), rng)
         old, new, by = (x.subs(at).evalf(DIGITS) for x in (e, e.subs(later, simultaneous=True), change))
-        wanted = old * by if kind == "scale" else old + by
-        if not (new.is_number and abs(new - wanted) <= abs(new) * 10 ** (6 - DIGITS)):
+        gap = new - (old * by if kind == "scale" else old + by)
+        if not (new.is_finite and gap.is_finite and abs(gap) <= abs(new) * 10 ** (6 - DIGITS)):
             return False
     return True
 
