@@ -41,7 +41,7 @@ MOST_EXACT = 12
 """Nests of a program, at most, all groupings of which are tried."""
 WORK, NEST_WORK = 1000, 50
 """Work that greedy may do, for a program and for each of its nests: lines of the nests that rules make, each of which
-is scheduled, lowered and priced."""
+is scheduled, lowered and priced. What several rules make alike is lowered and priced once, and counts once."""
 
 
 def least_seconds(s: lp.Schedule, machine: lp.Machine) -> float:
@@ -293,8 +293,8 @@ class Planner:
                 if steps is None:
                     raise lp.ScheduleError("what it gives does not come from the Schedule that it was given")
                 key = lp.text(made.func)
-                self.spent += key.count("\n")
                 if key not in self.predicted:
+                    self.spent += key.count("\n")
                     self.predicted[key] = lp.predict(made, self.target, sizes=self.sizes)
                 cost = self.predicted[key]
         except lp.LoopirError as error:

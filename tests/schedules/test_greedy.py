@@ -52,6 +52,15 @@ def test_groups_that_were_priced_before_cost_no_work() -> None:
     assert planner.spent == spent > 0
 
 
+def test_what_several_rules_make_alike_is_work_once() -> None:
+    plain = next(r for r in RULES if (r.name, r.target) == ("plain", "cuda"))
+    planner, group = Planner(program(), "cuda", "sm_90a", {}), frozenset(range(4))
+    planner.rules = [replace(plain, name=name, last_resort=False) for name in ("one", "another")]
+    found = planner.price(group)
+    assert [name for name, _ in found.candidates] == ["one", "another"]
+    assert planner.spent == lp.text(planner.plan(pins=[planner.program.stages]).apply().func).count("\n")
+
+
 def test_what_was_tried_on_the_program_as_one_group_is_not_tried_again() -> None:
     planner = Planner(program(), "cuda", "sm_90a", {})
     planner.whole_tried = frozenset(("fused", "rows"))
