@@ -26,6 +26,7 @@ from loopir.ir.grammar import (
     Buffer,
     Cmp,
     Cond,
+    FloorDiv,
     Func,
     If,
     Index,
@@ -33,6 +34,7 @@ from loopir.ir.grammar import (
     Loop,
     Max,
     Min,
+    Mod,
     Node,
     Not,
     Or,
@@ -331,7 +333,8 @@ class Interior:
 
         Whether it is so from an iteration on, or else before one; whether nowhere else; and which iteration that is.
         """
-        exact = True
+        least = _least_of_digits(p, inside)
+        exact, live, p = least is p, live or least is not p, least
         for x in reversed(inside):
             found = coefficient(p, Var(x.var))
             slope = const_of(found[0]) if found is not None else None
@@ -384,6 +387,21 @@ class Interior:
             return new if starts_alike(t, new, reduction_starts(body)) else t
 
         return cast(N, visit(node))
+
+
+def _least_of_digits(p: Poly, inside: tuple[Loop, ...]) -> Poly:
+    """What `p` is at least, with quotients and remainders of the loops `inside` by constants at their least; `p` itself
+    if it has none."""
+    lengths = {x.var: x.extent.value for x in inside if isinstance(x.extent, Int)}
+    out = p
+    for m, c in p.items():
+        match m:
+            case (FloorDiv(Var(v), Int(d)) | Mod(Var(v), Int(d)) as digit,) if d > 0 and v in lengths:
+                most = (lengths[v] - 1) // d if isinstance(digit, FloorDiv) else min(lengths[v], d) - 1
+                out = poly_add(poly_add(out, {m: -c}), constant_poly(min(c * most, 0)))
+            case _:
+                pass
+    return out
 
 
 def _restarts(s: If) -> bool:
