@@ -23,6 +23,12 @@ C = lp.compute((n, 32), lambda i, j: lp.sum(A[i, k] * B[k, j], axis=k), name="C"
 S = lp.Schedule(C)
 INLINED = lp.Schedule(((E * 2.0).named("D") + 1.0).named("F")).compute_inline("D")
 ROOT = 'def root(A: "float32[8]", B: "out float32[8]"):\n    for i in range(8):\n        B[i] = sqrt(A[i])\n'
+TRIANGLE = lp.Schedule(
+    lp.parse(
+        'def f(n: "size", a: "inout float32[n, n]"):\n'
+        "    for i in range(n):\n        for j in range(i):\n            a[i, j] = 0.0\n"
+    )
+)
 ONES = np.ones((4, 64), np.float32), np.ones((64, 32), np.float32)
 NO_LOOP = "nothing here runs over {}; an index belongs to the function of its compute, a reduce_axis to a reduction"
 
@@ -109,6 +115,11 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lp.relu6, AttributeError, "loopir has no 'relu6'; did you mean relu or"),  # pyright: ignore
     # ---- steps
     (lambda: S.split("x", 4), lp.ScheduleError, "there is no loop 'x' in 'compute_C'; the loops there are i, j and k"),
+    (
+        lambda: TRIANGLE.reorder("j", "i"),
+        lp.ScheduleError,
+        r'instead: rectangularize\("j"\) before it, and trim after it',
+    ),
     (lambda: S.split("i", "4"), TypeError, 'split: factor is int, not "4"'),  # pyright: ignore
     (lambda: S.split("i"), TypeError, "missing a required argument: 'factor'; split takes loop, factor, tail=, names="),  # pyright: ignore
     (lambda: S.split("i", 4, tail="none"), lp.ScheduleError, 'tail is one of "guard"'),  # pyright: ignore
@@ -343,6 +354,12 @@ def test_a_mistake_is_told(wrong: Callable[[], Any], error: type[Exception], tol
 
 def test_there_are_two_hundred_of_them() -> None:
     assert len(MISTAKES) >= 200
+
+
+def test_the_loops_of_a_triangle_trade_places_as_the_refusal_says() -> None:
+    made = TRIANGLE.rectangularize("j").reorder("j", "i").trim("i")
+    assert "if " not in lp.text(made.func)
+    lp.testing.assert_equivalent(TRIANGLE, made)
 
 
 def test_where_chooses_in_a_nest_as_in_an_expression() -> None:

@@ -216,5 +216,7 @@ def require_bounds(order: list[Loop]) -> None:
         if bad := sorted(free_vars(loop.extent) & later):
             raise ScheduleError(
                 f"the extent of {loop.var!r} depends on {join_names(bad)}, which would stand inside it",
-                loop=loop.var, suggestion=f"keep {join_names(bad)} around {loop.var!r}",
-            )  # fmt: skip
+                loop=loop.var,
+                suggestion=f'rectangularize("{loop.var}") before it, and trim after it; '
+                f"or keep {join_names(bad)} around {loop.var!r}",
+            )
