@@ -12,13 +12,15 @@ from __future__ import annotations
 import loopir as lp
 
 from ..common.knobs import Knob, octaves
-from ..common.nest_queries import extent, free_loops, fused, one_nest
-from .row_threads import VECTOR_BYTES
+from ..common.nest_queries import extent, free_loops, fused, iterations, one_nest, reads_of
+from .row_threads import VECTOR_BYTES, copy_in_vectors
 
 THREADS = Knob("threads", "threads of a block", octaves(64, 1024), 0.05)
 THREAD_VECTORS = Knob("vectors", "vectors that a thread takes", octaves(1, 8), 0.05)
 MANY_VECTORS = 8
 """Elements of a vector from which on a thread takes two vectors where it evaluates functions."""
+RECORD_BYTES = 256
+"""Of records in the registers of a thread, at most: a quarter of these."""
 MOST_ROWS = 65535
 """Blocks that a grid has along y, at most."""
 
@@ -42,7 +44,7 @@ def elementwise(
     threads = THREADS(threads, at=stage)
     if extent(s, loops[-1]) is None and _rows_share_reads(s, stage, loops):
         s, stage, loops = _by_rows(s, stage, loops, threads, lanes, vectors)
-    return _flat(s, loops, threads, lanes, vectors)
+    return _flat(s, stage, loops, threads, lanes, vectors)
 
 
 def by_element(s: lp.Schedule, stage: str, *, threads: int = 128) -> lp.Schedule:
@@ -66,11 +68,11 @@ def _by_rows(
     (other,) = s.last.stages
     s, row = fused(s, loops[:-1])
     s, (block, part) = s.split(loops[-1], chunk).with_loops
-    s = _threads(s, block, part, chunk, threads, lanes, vectors, length)
+    s = _threads(s, stage, block, part, chunk, threads, lanes, vectors, length)
     return s.bind(row, "blockIdx.y").bind(block, "blockIdx.x"), other, others
 
 
-def _flat(s: lp.Schedule, loops: tuple[str, ...], threads: int, lanes: int, vectors: int) -> lp.Schedule:
+def _flat(s: lp.Schedule, stage: str, loops: tuple[str, ...], threads: int, lanes: int, vectors: int) -> lp.Schedule:
     """All rows as one, or blocks that stay inside rows where these are known to be a multiple of what a block takes."""
     chunk, length = threads * lanes * vectors, extent(s, loops[-1])
     if len(loops) > 1 and length is not None and length % chunk == 0:
@@ -81,13 +83,14 @@ def _flat(s: lp.Schedule, loops: tuple[str, ...], threads: int, lanes: int, vect
         s, flat = fused(s, loops)
         fits = lp.text(s.loop(flat).extent)
         s, (block, part) = s.split(flat, chunk).with_loops
-    s = _threads(s, block, part, chunk, threads, lanes, vectors, fits)
+    s = _threads(s, stage, block, part, chunk, threads, lanes, vectors, fits)
     return s.bind(block, "blockIdx.x")
 
 
 def _threads(
-    s: lp.Schedule, block: str, part: str, chunk: int, threads: int, lanes: int, vectors: int, fits: str | None
-) -> lp.Schedule:
+    s: lp.Schedule, stage: str, block: str, part: str, chunk: int, threads: int, lanes: int, vectors: int,
+    fits: str | None,
+) -> lp.Schedule:  # fmt: skip
     """The `chunk` iterations `part` of a block on its threads; vectors beyond `fits` are taken one by one."""
     s, (vector, row) = s.split(part, threads * lanes).with_loops
     s, (thread, lane) = s.split(row, lanes).with_loops
@@ -101,9 +104,38 @@ def _threads(
         last = f"{block} * {chunk} + {vector} * {threads * lanes} + {thread} * {lanes} + {lanes - 1}"
         if lanes > 1 and fits is not None and s.why("specialize", lane, f"{last} < {fits}") is None:
             s = s.specialize(lane, f"{last} < {fits}")  # the other version keeps its guards, and its lanes one by one
+        s = _records_read(s, stage, vector if vectors > 1 else thread, lane, lanes) if lane in s.loops(stage) else s
         s = s.vectorize(lane) if lanes > 1 and s.why("vectorize", lane) is None else s
         s = s.unroll(vector) if vectors > 1 else s
     return s.bind(thread, "threadIdx.x")
+
+
+def _records_read(s: lp.Schedule, stage: str, at: str, lane: str, lanes: int) -> lp.Schedule:
+    """What `lanes` iterations of `stage` read of arrays of short records, as points and pixels are, in the registers of
+    a thread: all of these records as whole vectors, in place of a load for each of their elements."""
+    room = RECORD_BYTES
+    for buffer in dict.fromkeys(t.buffer for t in reads_of(s, stage)):
+        made, size = _record_read(s, stage, buffer, at, lane, lanes)
+        if size <= room:
+            s, room = made, room - size
+    return s
+
+
+def _record_read(s: lp.Schedule, stage: str, buffer: str, at: str, lane: str, lanes: int) -> tuple[lp.Schedule, int]:
+    """The same of one `buffer`, and the bytes that this takes; `s` itself where there is something between the records,
+    or they are no whole vectors."""
+    touched = [t for t in reads_of(s, stage) if t.buffer == buffer]
+    strides = {getattr(t.strides.get(lane), "value", None) for t in touched}
+    stride = strides.pop()
+    single = len({t.text for t in touched}) == 1
+    if strides or stride in (None, 1) or single or s.why("cache_read", stage, buffer, "local", at) is not None:
+        return s, 0
+    made, copied = s.cache_read(stage, buffer, "local", at).with_loops
+    count, size = iterations(made, copied), touched[0].dtype.bytes
+    if count is None or (stride and count != lanes * stride):
+        return s, 0
+    vectors = copy_in_vectors(made, copied, size)
+    return (s, 0) if vectors is None else (vectors, count * size)
 
 
 def _rows_share_reads(s: lp.Schedule, stage: str, loops: tuple[str, ...]) -> bool:

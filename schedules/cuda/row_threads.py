@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import loopir as lp
 
@@ -138,3 +139,16 @@ def vector_read(s: lp.Schedule, stage: str, buffer: str, at: str, inside: str | 
             t = if_legal(t, "specialize", copied[0], inside)
         return if_legal(t, "vectorize", copied[0])
     return s
+
+
+def copy_in_vectors(s: lp.Schedule, loops: Sequence[str], size: int) -> lp.Schedule | None:
+    """The `loops` of a copy of elements of `size` bytes by one thread, as unrolled vectors: the widest ones that lie
+    side by side and leave nothing over. None where there are none."""
+    s, flat = fused(s, loops)
+    width = gcd(extent(s, flat) or 1, VECTOR_BYTES // size)
+    while width > 1:
+        made, (part, element) = s.split(flat, width, tail="exact").with_loops
+        if made.why("vectorize", element) is None:
+            return made.vectorize(element).unroll(part)
+        width //= 2
+    return None

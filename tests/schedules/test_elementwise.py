@@ -97,3 +97,43 @@ def test_rows_of_unknown_length_share_without_a_division(n: int, m: int) -> None
     arrays = [np.arange(n * m, dtype=np.float32).reshape(n, m), np.arange(m, dtype=np.float32)]
     want = lp.interpret(base.func, arrays, domain="ring")["y"]
     np.testing.assert_array_equal(lp.interpret(program, arrays, domain="ring")["y"], want)
+
+
+def pairwise(n: object, m: object, k: int, dtype: str) -> lp.Schedule:
+    """What two arrays of records of `k` elements have in common, for each pair of these."""
+    a, b = lp.placeholder((n, k), dtype, name="a"), lp.placeholder((m, k), dtype, name="b")
+    out = lp.maximum(a[:, None, 0], b[None, :, 0])
+    for i in range(1, k):
+        out = out * lp.maximum(a[:, None, i], b[None, :, i]) + b[None, :, k - i]
+    return inlined(lp.Schedule(out))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 5),
+    st.integers(1, 9),
+    st.integers(2, 4),
+    st.sampled_from(["float32", "float16", "int8", "float64"]),
+    st.integers(1, 2),
+    st.booleans(),
+    st.integers(0, 9),
+)
+def test_any_records(n: int, m: int, k: int, dtype: str, vectors: int, symbolic: bool, seed: int) -> None:
+    sizes = {"n": n, "m": m} if symbolic else {}
+    shape = (lp.symbol("n"), lp.symbol("m")) if symbolic else (n, m)
+    check(pairwise(*shape, k, dtype), sizes, seed, threads=2, vectors=vectors)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_records_are_read_as_whole_vectors(k: int) -> None:
+    s = pairwise(8, 64, k, "float32")
+    made = str(elementwise(s, s.stages[-1]))
+    copy = made.split("as b_local")[1].split("out[")[0]
+    assert f"unroll({k})" in copy
+    assert "vectorize(4)" in copy
+
+
+def test_elements_between_records_are_not_read() -> None:
+    x = lp.placeholder((64, 40), "float32", name="x")
+    s = inlined(lp.Schedule(x[:, 0] * x[:, 39]))
+    assert "alloc" not in str(elementwise(s, s.stages[-1]))
