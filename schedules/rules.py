@@ -20,7 +20,7 @@ import loopir as lp
 
 from .common.batch_outside import BatchAlong, batch_along, batch_outside, turned_first, turned_last
 from .common.contraction import contraction, worth_tiling
-from .common.nest_queries import argument_names, free_loops, fused, if_legal, one_nest
+from .common.nest_queries import argument_names, extent, free_loops, fused, if_legal, one_nest
 from .common.operands import is_view, two_matrices
 from .common.products import several
 from .common.transpose import find_transposed_read, transpose, worth_turning
@@ -34,6 +34,7 @@ from .cuda.product_chains_mma import product_chain_mma
 from .cuda.recipe_table import lowered
 from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
+from .cuda.stacked_parts import MOST_PARTS, part_loop, stacked_parts
 from .cuda.stencil_rows import neighbours, reaches
 from .cuda.tiled_products import producers_of_right
 from .llvm.auto_cpu import cpu
@@ -257,6 +258,21 @@ def _along_few_columns(view: View) -> View | None:
 def _few_columns(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same columns, one launch, where that is a block for some of the processors alone."""
     return few_column_blocks(s)
+
+
+def _stacked(view: View) -> str | None:
+    """The last stage, if it is put together of parts along a short loop, and others fold few elements at most."""
+    s, last = view.schedule, view.schedule.stages[-1]
+    folded = [extent(s, x) or MOST_PARTS + 1 for stage in view.folds for x in s.reduced(stage)]
+    if view.products or view.outputs != (last,) or max(folded, default=0) > MOST_PARTS:
+        return None
+    return last if part_loop(s, last) is not None else None
+
+
+@rule(matches=_stacked, name="stacked parts")
+def _stacked_parts(s: lp.Schedule, stage: str) -> lp.Schedule:
+    """All parts of a stack, and what they have in common, in one thread."""
+    return stacked_parts(s, stage, producers=[x for x in s.stages if x != stage])
 
 
 def _same_lengths(view: View) -> tuple[str, ...] | None:

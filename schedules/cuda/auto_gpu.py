@@ -40,6 +40,7 @@ from .recomputed_products import with_recomputed_products
 from .reduction import reduction, streams
 from .row_blocks import crowded, few_row_blocks, has_few_rows, row_blocks
 from .short_folds import folds_in_steps, has_steps, short_fold, short_folds
+from .stacked_parts import part_loop, stacked_parts
 from .state_columns import columns_of_state, has_state
 from .stencil_rows import neighbours, reaches
 from .steps_in_blocks import cheapest_steps, in_steps, own_intermediates
@@ -185,6 +186,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("transpose", _is_transposed, transpose),
                 Recipe("neighbours", _has_neighbours, neighbours),
                 Recipe("fold by a thread or by several", _is_known_fold, partial(_cheapest_fold, threads)),
+                Recipe("parts of a stack", part_loop, partial(_stack_or_elements, threads)),
                 Recipe("elementwise", one_nest, partial(_spread, threads), checked=False),
                 Recipe("elementwise beside others", _always, partial(_spread, threads)),
             ]
@@ -335,6 +337,13 @@ def _by_thread(s: lp.Schedule, stage: str, threads: int) -> lp.Schedule:
 
 def _by_several(s: lp.Schedule, stage: str) -> lp.Schedule:
     return epilogue(reduction(s, stage), stage)
+
+
+def _stack_or_elements(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:
+    recipes = [partial(_by_thread, stage=stage, threads=threads), partial(stacked_parts, stage=stage)]
+    if (made := cheapest(s, recipes, part=(stage,))) is None:
+        raise lp.ScheduleError(f"{stage} is made by no threads")
+    return made
 
 
 def _spread(threads: int, s: lp.Schedule, stage: str) -> lp.Schedule:
