@@ -11,6 +11,7 @@ import loopir as lp
 from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
+from .cuda.row_scans import row_scans
 from .cuda.stacked_parts import part_loop
 from .cuda.steps_in_blocks import in_steps
 from .forms import in_faster_form
@@ -142,7 +143,8 @@ def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) ->
 
 def _is_plain(s: lp.Schedule) -> bool:
     """Whether a plan of `s`, a stage and perhaps its reader, looks at nothing but what is written."""
-    return normal_form(s) is s and batch_along(s) is None and part_loop(s, s.stages[-1]) is None
+    alone = len(s.stages) < 2 or not (part_loop(s, s.stages[-1]) or row_scans(s, s.stages))
+    return alone and normal_form(s) is s and batch_along(s) is None
 
 
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:

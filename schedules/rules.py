@@ -34,6 +34,7 @@ from .cuda.product_chains_mma import product_chain_mma
 from .cuda.recipe_table import lowered
 from .cuda.reduction import reduction
 from .cuda.row_blocks import blocks_of_rows, crowded, row_blocks
+from .cuda.row_scans import row_scans
 from .cuda.stacked_parts import MOST_PARTS, part_loop, stacked_parts
 from .cuda.stencil_rows import neighbours, reaches
 from .cuda.tiled_products import producers_of_right
@@ -246,6 +247,17 @@ def _crowded(view: View) -> View | None:
 @rule(matches=_crowded, name="rows")
 def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows, one launch whose blocks take rows."""
+    return row_blocks(s)
+
+
+def _scanned_rows(view: View) -> View | None:
+    alone = len(view.traits) < 2 or view.products
+    return None if alone or not row_scans(view.schedule, view.schedule.stages) else view
+
+
+@rule(matches=_scanned_rows, name="rows with running folds")
+def _rows_with_scans(s: lp.Schedule, match: Match) -> lp.Schedule:
+    """Stages along the same rows, of which some are running folds, one launch whose blocks take a row each."""
     return row_blocks(s)
 
 

@@ -8,15 +8,25 @@ length is not known, the host picks a kernel for it at each launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 from functools import partial
 from math import prod
 
 import loopir as lp
 
-from ..common.nest_queries import argument_names, extent, fused, iterations, reads_of, spatial_loops, written_by
+from ..common.nest_queries import (
+    argument_names,
+    extent,
+    fused,
+    if_legal,
+    iterations,
+    reads_of,
+    spatial_loops,
+    written_by,
+)
 from ..common.view_loops import split_groups
 from .cheapest import cheapest
+from .row_scans import in_parts, row_scans, shared_with_scans, spread_scan
 from .row_threads import LONGEST, MAX_ROW_THREADS, VECTOR_BYTES, WARP, spread_row, threads_evenly, threads_worth, vector
 
 SHORT_ROW = 16384
@@ -25,6 +35,8 @@ SHORT_ROW_THREADS, FOLDED = 128, 512
 """Threads of a block whose rows have a warp or less each, and where all that is made of a row is an element."""
 SHARED_BYTES = 16384
 """Of what a block keeps in shared memory, at most, so that several blocks fit a processor."""
+SCAN_THREADS = 64
+"""Threads of a row with a running fold, at least: as many blocks as a processor holds are all that it holds then."""
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
 NEAR_ELEMENTS, NEAR_BYTES, ROWS_AT_ONCE = 48, 65536, 3
@@ -54,11 +66,11 @@ def row_blocks(
     out, mine = s.stages[-1], [x for x in s.stages if x not in after]
     s, row = _with_row_loop(s, out, mine)
     for stage in reversed(mine[:-1]):
-        s = s.compute_at(stage, row)
+        s, row = _at_row(s, stage, row)
         if extent(s, row) != 1 and all(t.invariant(row) for t in reads_of(s, stage)):
             raise lp.ScheduleError(f"{stage} is the same for every row")
     given = argument_names(s).union(*(written_by(s, x) for x in after))
-    length = _length(s, row) if keep and threads is None else None
+    length = _length(s, row) if keep and threads is None and not row_scans(s, _stages(s, row)) else None
     if length is not None:
         s, row = _rows_by_length(s, row, length, given, rows)
     return blocks_of_rows(s, row, given, threads, rows, keep)
@@ -68,6 +80,7 @@ def _with_row_loop(s: lp.Schedule, out: str, stages: Sequence[str]) -> tuple[lp.
     """`s` with one loop over rows around what `out` makes of a row, and that loop; ScheduleError if `stages` do not
     fold along the same rows."""
     depths = {len(s.loops(x)) - len(s.reduced(x)) for x in stages if s.reduced(x)}
+    depths |= {len(s.loops(x)) - 1 for x in row_scans(s, stages)}
     depth = min(depths, default=0)
     along = s.loops(out)[:depth]
     if depths != {depth} or len(s.loops(out)) < max(1, depth) or (s.reduced(out) and not depth):
@@ -80,6 +93,21 @@ def _with_row_loop(s: lp.Schedule, out: str, stages: Sequence[str]) -> tuple[lp.
         return _one_row(s, out)
     s = _rows_first(s, out, stages, depth)
     return fused(s, s.loops(out)[:depth])
+
+
+def _at_row(s: lp.Schedule, stage: str, row: str) -> tuple[lp.Schedule, str]:
+    """`stage` in the loop over rows: what a row needs of it; or, of a running fold, what it makes of a row."""
+    if not row_scans(s, (stage,)):
+        return s.compute_at(stage, row), row
+    s, own = fused(s, s.loops(stage)[:-1])
+    s = s.fuse_loops(own, row)
+    row = s.loops(stage)[0]
+    for buffer in written_by(s, stage):
+        if s.why("privatize", buffer, row) is None:
+            s = s.privatize(buffer, row)
+            for dim in range(len(s.buffer(buffer).shape) - 1):
+                s = if_legal(s, "fold_storage", buffer, dim, 1)
+    return s, row
 
 
 def _rows_by_length(
@@ -205,10 +233,13 @@ def blocks_of_rows(
 ) -> lp.Schedule:
     """The iterations of `row` on blocks, and what is in each on threads; what `least` stages read is kept."""
     stages = _stages(s, row)
-    if not any(s.reduced(x) for x in stages):
+    scans = row_scans(s, stages)
+    if not scans and not any(s.reduced(x) for x in stages):
         raise lp.ScheduleError(f"steps have shown that nothing is folded in {row!r}", loop=row)
     width = vector(s, {x: _inner(s, x, row)[-1] for x in stages if _inner(s, x, row)}, given)
     lanes = _lanes(s, stages, width, threads, given)
+    if scans:
+        return _blocks_with_scans(s, row, scans, given, lanes, width, least if keep else 0)
     block = row
     rows = rows or (max(1, (threads or _row_threads(s, row)) // lanes) if lanes <= WARP else 1)
     if lanes == WARP and s.why("split", row, rows, tail="exact") is not None:
@@ -223,9 +254,46 @@ def blocks_of_rows(
     s = s.bind(block, "blockIdx.x")
     if row != block:
         s = s.bind(row, "threadIdx.y")
-    for buffer in sorted(inside):
-        s = s.set_scope(buffer, _scope(s, buffer, lanes if keep else 1))
+    return _in_scopes(s, inside, lanes if keep else 1)
+
+
+def _in_scopes(s: lp.Schedule, buffers: AbstractSet[str], lanes: int) -> lp.Schedule:
+    """What a row has of `buffers` in the registers of `lanes` threads, or in shared memory."""
+    for buffer in sorted(buffers):
+        s = s.set_scope(buffer, _scope(s, buffer, lanes))
     return s
+
+
+def _blocks_with_scans(
+    s: lp.Schedule, row: str, scans: Sequence[str], given: frozenset[str], lanes: int, width: int, least: int
+) -> lp.Schedule:
+    """The iterations of `row`, `scans` among its stages, on blocks: what is in shared memory is a block's, which has
+    one row. What `least` stages read is kept, and nothing where that is 0."""
+    lanes, each = _parts(s, scans, max(lanes, SCAN_THREADS))
+    s, scans, shared = shared_with_scans(s, scans, row, given)
+    stages = _stages(s, row)
+    inside = {t.buffer for x in stages for t in s.accesses(x)}.difference(given, shared)
+    if least:
+        s = _inputs_in_registers(s, row, given, lanes, least)
+    for stage in [x for x in _stages(s, row) if x not in scans]:
+        s = spread_row(s, stage, row, lanes, width)
+    for buffer in shared:
+        s = in_parts(s, buffer, each)
+    for stage in scans:
+        s = spread_scan(s, stage, each)
+    return _in_scopes(s.bind(row, "blockIdx.x"), inside, lanes if least else 1)
+
+
+def _parts(s: lp.Schedule, scans: Sequence[str], lanes: int) -> tuple[int, int]:
+    """How many of `lanes` threads a row gets whose running folds are `scans`, and how many elements each has of it:
+    whole vectors."""
+    lengths = {extent(s, s.loops(x)[-1]) for x in scans}
+    length = lengths.pop()
+    if length is None or lengths:
+        raise lp.ScheduleError("running folds of a row have one length, which is known")
+    vector = VECTOR_BYTES // min(t.dtype.bytes for x in scans for t in s.accesses(x))
+    each = -(-max(length, 1) // (lanes * vector)) * vector
+    return min(lanes, max(WARP, -(-length // (each * WARP)) * WARP)), each
 
 
 def crowded(s: lp.Schedule, after: Sequence[str] = ()) -> bool:
@@ -307,6 +375,7 @@ def _reads_rows(s: lp.Schedule, stage: str, buffer: str, row: str) -> bool:
 def _lanes(s: lp.Schedule, stages: list[str], width: int, threads: int | None, given: frozenset[str]) -> int:
     """How many threads a row gets: at most `threads`, or what it is worth."""
     known = [[extent(s, y) for y in s.reduced(x)] for x in stages if s.reduced(x)]
+    known += [[extent(s, s.loops(x)[-1])] for x in row_scans(s, stages)]
     length = None if any(None in x for x in known) else max(prod(n or 0 for n in x) for x in known)
     return threads_evenly(length, width, threads or threads_worth(length, _widest(s, stages, given)))
 

@@ -155,10 +155,10 @@ def block_scan(s: lp.Schedule, stage: str, source: str | None, block: str, lengt
         s = s.bind(loop, "threadIdx.x")
         s = if_legal(s, "specialize", loop, whole)
     s = if_legal(s, "reuse", *tiles) if len(tiles) == 2 else s
-    return _parts(s, parts, ends, row)
+    return part_ends(s, parts, ends, row)
 
 
-def _parts(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
+def part_ends(s: lp.Schedule, parts: str, ends: str, row: str) -> lp.Schedule:
     """The row of the parts, in parts of its own where it is long."""
     if (extent(s, row) or 0) <= 2 * ROW:
         return s

