@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
+from meaning import require_decided
 
 import loopir as lp
 from loopir.errors import LowerError, TargetError
@@ -38,7 +39,8 @@ def test_turns_change_no_value(data: st.DataObject) -> None:
 def _lowered(s: lp.Schedule) -> Func | None:
     try:
         return lp.lower(s, "cuda")[0]
-    except (LowerError, TargetError):
+    except (LowerError, TargetError) as error:
+        require_decided(error)
         return None
 
 
