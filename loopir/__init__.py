@@ -152,12 +152,12 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         if type(value) is ModuleType and name not in _HOME:
-            value.__class__ = _Room
+            value.__class__ = _UncalledModule
         if not (isinstance(value, ModuleType) and name in _HOME and value.__name__ != _HOME[name]):
             super().__setattr__(name, value)
 
 
-class _Room(ModuleType):
+class _UncalledModule(ModuleType):
     """A package or module in this one, which says what is written in place of a call of it."""
 
     def __call__(self, *_: object, **__: object) -> None:

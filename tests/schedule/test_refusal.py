@@ -43,6 +43,21 @@ def h(A: "float32[8]", T: "out float32[1]"):
     assert_told(s, "split_sum", ("T",), caught.value)
 
 
+def test_what_is_computed_from_itself_is_told_what_is_legal() -> None:
+    s = Schedule(
+        parse("""
+def f(n: "size", X: "inout float32[n + 1]", Y: "out float32[n]"):
+    for i in range(n):
+        X[i + 1] = X[i] + 1.0
+    for j in range(n):
+        Y[j] = X[j + 1]
+""")
+    )
+    with pytest.raises(ScheduleError, match="X is computed from X itself") as caught:
+        s.compute_at("X", "j")
+    assert_told(s, "compute_at", ("X", "j"), caught.value)
+
+
 @settings(max_examples=60, deadline=None, phases=(Phase.generate,))
 @given(st.data())
 def test_what_is_refused_is_told_and_changes_nothing(data: st.DataObject) -> None:

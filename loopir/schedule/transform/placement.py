@@ -127,7 +127,7 @@ class Move:
         """Whether the nest runs before the loop it moves to."""
         return position(self.level, self.tree) < position(self.level, self.target)
 
-    def refuse(self, reason: str, suggestion: str | None = None) -> ScheduleError:
+    def refuse(self, reason: str, suggestion: str) -> ScheduleError:
         return ScheduleError(reason, loop=self.loop.var, suggestion=suggestion)
 
 
@@ -211,7 +211,8 @@ def require_value(move: Move) -> None:
     if isinstance(move.stmt, Reduce):
         require_folds_inside(move)
     if names & reads([move.stmt]):
-        raise move.refuse(f"{label} is computed from {join_names(sorted(names))} itself")
+        reason = f"{label} is computed from {join_names(sorted(names))} itself"
+        raise move.refuse(reason, f"fuse_loops joins its nest with another one, or keep {label} where it is")
 
 
 def require_folds_inside(move: Move) -> None:
