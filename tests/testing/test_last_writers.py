@@ -42,3 +42,40 @@ def f(A: "float32[8]", S: "out float32[1]", E: "out float32[8]"):
 """)
     )
     assert not comparable(before.func, before.compute_once("E", "S").func)
+
+
+def test_a_statement_that_reads_a_copy_in_place_of_an_array_is_not_compared() -> None:
+    before = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", B: "out float32[8]", C: "out float32[8]"):
+    with alloc("float32[8]") as T:
+        for i in range(8):
+            T[i] = A[i]
+        for j in range(8):
+            B[j] = T[7 - j]
+    with alloc("float32[8]") as U:
+        for k in range(8):
+            U[k] = A[k]
+        for h in range(8):
+            C[h] = U[7 - h]
+""")
+    )
+    assert not comparable(before.func, before.compute_once("T", "U").func)
+
+
+def test_arrays_that_share_memory_are_compared() -> None:
+    before = lp.Schedule(
+        lp.parse("""
+def f(A: "float32[8]", B: "out float32[8]"):
+    with alloc("float32[8]") as T, alloc("float32[8]") as U:
+        for i in range(8):
+            T[i] = A[i]
+        for j in range(8):
+            U[j] = T[j] + 1.0
+        for k in range(8):
+            B[k] = U[k]
+""")
+    )
+    after = before.reuse("U", "T").func
+    assert comparable(before.func, after)
+    assert differing(before.func, after, {}) is None

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from loopir.ir.grammar import Func, Load, Loop, Op, Reduce, ValueToCond, ValueToIndex
+from loopir.ir.grammar import Func, Load, Loop, Reduce, ValueToCond, ValueToIndex
 from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.queries import accessed_buffers, loaded_buffers
 from loopir.ir.traverse.walk import leaf_paths, nodes, statements
 from loopir.testing.oracles.access_trace import Env, Home, Lane, Run, digest
 
@@ -83,10 +84,20 @@ class _Otherwise(Flow):
 
 
 def comparable(before: Func, after: Func) -> bool:
-    """Whether all statements kept their labels and what they compute, arguments their names, and nothing that is hashed
-    decides a path. A statement that reads what it computed before has other writes behind it, as it should."""
-    same = same_names(before, after) and _operations(before) == _operations(after)
+    """Whether all statements kept their labels, and arguments their names, no statement reads another array in place of
+    one that is still there, and nothing that is hashed decides a path.
+
+    What is computed once, and read where it was computed again, has other writes behind it, as it should."""
+    same = same_names(before, after) and not _reads_others(before, after)
     return same and not any(map(_hidden, (before, after)))
+
+
+def _reads_others(before: Func, after: Func) -> bool:
+    """Whether a statement reads an array that was there before, and not one that it read then and that is still there:
+    a step that moves arrays together leaves none of those that it moves."""
+    old, new = _loads_by_label(before), _loads_by_label(after)
+    there = [frozenset[str]().union(*map(accessed_buffers, f.body)) for f in (before, after)]
+    return any((new[x] - old[x]) & there[0] and (old[x] - new[x]) & there[1] for x in old)
 
 
 def same_names(before: Func, after: Func) -> bool:
@@ -95,9 +106,12 @@ def same_names(before: Func, after: Func) -> bool:
 
 
 @memoized
-def _operations(func: Func) -> set[tuple[str, str]]:
-    """The functions that each statement applies, by its label."""
-    return {(p.stmt.label, n.fn.name) for p in leaf_paths(func.body) for n in nodes(p.stmt) if isinstance(n, Op)}
+def _loads_by_label(func: Func) -> dict[str, frozenset[str]]:
+    """The arrays that each statement reads, by its label."""
+    found = dict[str, frozenset[str]]()
+    for p in leaf_paths(func.body):
+        found[p.stmt.label] = found.get(p.stmt.label, frozenset()) | loaded_buffers(p.stmt)
+    return found
 
 
 @memoized
