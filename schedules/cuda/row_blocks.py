@@ -35,8 +35,6 @@ SHORT_ROW_THREADS, FOLDED = 128, 512
 """Threads of a block whose rows have a warp or less each, and where all that is made of a row is an element."""
 SHARED_BYTES = 16384
 """Of what a block keeps in shared memory, at most, so that several blocks fit a processor."""
-SCAN_THREADS = 64
-"""Threads of a row with a running fold, at least: as many blocks as a processor holds are all that it holds then."""
 KEPT_BYTES = 256
 """What a thread keeps of a row, at most: as much as is in 64 registers."""
 NEAR_ELEMENTS, NEAR_BYTES, ROWS_AT_ONCE = 48, 65536, 3
@@ -269,7 +267,8 @@ def _blocks_with_scans(
 ) -> lp.Schedule:
     """The iterations of `row`, `scans` among its stages, on blocks: what is in shared memory is a block's, which has
     one row. What `least` stages read is kept, and nothing where that is 0."""
-    lanes, each = _parts(s, scans, max(lanes, SCAN_THREADS))
+    gpu = lp.machine()  # as many blocks as it holds fill a processor then
+    lanes, each = _parts(s, scans, max(lanes, gpu.threads_per_processor // gpu.blocks_per_processor))
     s, scans, shared = shared_with_scans(s, scans, row, given)
     stages = _stages(s, row)
     inside = {t.buffer for x in stages for t in s.accesses(x)}.difference(given, shared)
