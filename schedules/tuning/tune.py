@@ -9,13 +9,13 @@ faster then, too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
+from time import monotonic, time
 from typing import Any, Literal
 
 import loopir as lp
@@ -230,7 +230,7 @@ class TuningRun:
     # ------------------------------------------------------------ the parts of a run
 
     def measured(self, budget: float, executor: Executor | None, p99: float | None, shown: Progress) -> Tuned:
-        start = time.monotonic()
+        start = monotonic()
         self.end, self.shown, self.budget = start + budget, shown, budget
         first = self.first()
         self._describe(first)
@@ -285,7 +285,7 @@ class TuningRun:
         self._check(self._ordered(singles), until)
         self._race(self._promising(), 3, start + (CHECKED + 0.08) * self.budget)
         self._check(self._combinations(), start + COMBINED * self.budget)
-        while self.effort == "full" and time.monotonic() < start + COMBINED * self.budget:
+        while self.effort == "full" and monotonic() < start + COMBINED * self.budget:
             before = self._best().candidate.label
             self._check(self._around(self._best().candidate), start + COMBINED * self.budget)
             self._race(self._promising(), 3, start + COMBINED * self.budget)
@@ -378,7 +378,7 @@ class TuningRun:
             waiting[self.executor.submit(ask_worker, job, self.limit)] = x
             while len(waiting) >= width:
                 self._collect(waiting)
-            if time.monotonic() > until:
+            if monotonic() > until:
                 self.cut = True
                 break
         while waiting:
@@ -405,7 +405,7 @@ class TuningRun:
         """Race entries with the formula's choice, in as many jobs as take about a second each."""
         first, others = self.entries[0], [e for e in entries if e is not self.entries[0]]
         each = max(1e-4, sum(2 * max(e.check, self.job["block"]) + 2e-3 for e in (first, *others)))
-        while others and rounds > 0 and time.monotonic() < until:
+        while others and rounds > 0 and monotonic() < until:
             count = max(1, min(rounds, int(JOB_SECONDS / each)))
             texts = [e.candidate.text for e in (first, *others)]
             found = self._ask("race", texts, count, self.limit + 4 * count * each)
@@ -436,7 +436,7 @@ class TuningRun:
     def _race_until_sure(self, until: float) -> None:
         """Race the best few until one is surely the fastest, or there is no more time or doubt."""
         left = [e for e in self._promising()[:FINALISTS] if e is not self.entries[0]]
-        while left and time.monotonic() < until and len(left[0].times.ratios) < MOST_ROUNDS:
+        while left and monotonic() < until and len(left[0].times.ratios) < MOST_ROUNDS:
             self.shown.show(f"racing {len(left) + 1} of them")
             self._race(left, 4, until)
             left = [e for e in left if e in self.entries]
@@ -478,7 +478,7 @@ class TuningRun:
         if outcome != "failed":
             trace, price, size = (x.trace, x.seconds, x.bytes) if isinstance(x, Candidate) else ((), 0.0, 0.0)
             self.database.add(Record(self.subject, "candidate", x.name, x.knobs, trace, outcome, said, predicted=price,
-                                     bytes=size, effort=self.effort, when=time.time()))  # fmt: skip
+                                     bytes=size, effort=self.effort, when=time()))  # fmt: skip
 
     # ------------------------------------------------------------ the choice
 
@@ -502,7 +502,7 @@ class TuningRun:
         rows = [(e.candidate.label, "ok", e.times.ratio, "") for e in ranked if e.times.ratios]
         schedule = apply_record(self.s, record)
         return Tuned(schedule, best.candidate.label, "measured", record.seconds, record.first_seconds, self.checked,
-                     (*rows, *self.rows.values()), time.monotonic() - start, interrupted, self.cut, record.p50,
+                     (*rows, *self.rows.values()), monotonic() - start, interrupted, self.cut, record.p50,
                      record.p99, record)  # fmt: skip
 
     def _confirmed(self, e: Entry, interrupted: bool) -> Times:
@@ -514,8 +514,8 @@ class TuningRun:
         alone = Entry(e.candidate, e.check)
         own = ThreadPoolExecutor(1) if isinstance(self.executor, ThreadPoolExecutor) else None
         self.executor = own or self.executor
-        until = max(time.monotonic() + CONFIRMED * self.budget / 2, self.end)
-        while len(alone.times.ratios) < MOST_ROUNDS // 2 and time.monotonic() < until:
+        until = max(monotonic() + CONFIRMED * self.budget / 2, self.end)
+        while len(alone.times.ratios) < MOST_ROUNDS // 2 and monotonic() < until:
             known = len(alone.times.ratios)
             self._race([alone], 6, until)
             if len(alone.times.ratios) == known or surely_faster_than_first(alone.times):
@@ -556,7 +556,7 @@ class TuningRun:
     def _record(self, e: Entry, kind: str, seconds: float, first: float, samples: int) -> Record:
         x = e.candidate
         return Record(self.subject, kind, x.name, x.knobs, x.trace, "ok", "", seconds, first, x.seconds, x.bytes,
-                      samples, self.effort, when=time.time())  # fmt: skip
+                      samples, self.effort, when=time())  # fmt: skip
 
 
 def _term_count(s: lp.Schedule, stage: str, sizes: Mapping[str, int]) -> float:
