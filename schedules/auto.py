@@ -8,18 +8,15 @@ from typing import TypeVar
 
 import loopir as lp
 
-from .common.batch_outside import batch_along
 from .cuda.auto_gpu import gpu
 from .cuda.cheapest import Choices, Observer, observing, remembering
-from .cuda.row_scans import row_scans
-from .cuda.stacked_parts import part_loop
 from .cuda.steps_in_blocks import in_steps
 from .forms import in_faster_form
 from .greedy import MOST_WHOLE
 from .llvm.auto_cpu import cpu
 from .normal_form import normal_form
 from .planner import Planner, least_seconds
-from .rules import View
+from .rules import View, has_rules_of_users, plans_may_differ
 from .tuning.lookup import find_tuned
 
 WORTH, GAIN = 0.98, 1.0e-5
@@ -76,12 +73,12 @@ def choose_by_formula(s: lp.Schedule, target: str, arch: str | None = None) -> l
 
 
 def _cpu(s: lp.Schedule) -> lp.Schedule:
-    """The program for a CPU; as planned, where a product's batch lies along memory, or there are many nests with
-    products: hardly one loop takes all of these, and each step on the whole takes time for all of them."""
-    if s.trace or s.func.sizes:
+    """The program for a CPU; as planned, where users have added rules, a product's batch lies along memory, or there
+    are many nests with products: hardly one loop takes all of these, and each step on the whole takes time for all."""
+    if s.trace or (s.func.sizes and not has_rules_of_users("llvm")):
         return cpu(s)
     many = len(lp.nests(s.func)) > MOST_WHOLE and bool(View(s, "llvm").products)
-    return Planner(s, "llvm", None, {}).plan().apply() if many or batch_along(s) is not None else cpu(s)
+    return Planner(s, "llvm", None, {}).plan().apply() if many or plans_may_differ(s, "llvm") else cpu(s)
 
 
 def _slower(made: lp.Schedule, s: lp.Schedule) -> bool:
@@ -105,7 +102,7 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
     if s.trace or nests <= MOST_AT_ONCE or not View(s, "cuda").products:
         made = _runs_on(lambda: gpu(s, arch=machine), machine)
         small = nests < 2 or (nests == 2 and outputs == 1)
-        if s.trace or (small and (made is None or _is_plain(s))):
+        if s.trace or (small and not plans_may_differ(s, "cuda") and (made is None or normal_form(s) is s)):
             return s if made is None else made
         if made is not None:
             return _whole_or_planned(s, made, machine, small=small)
@@ -114,13 +111,15 @@ def _gpu(s: lp.Schedule, machine: lp.Machine) -> lp.Schedule:
 
 
 def _whole_or_planned(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine, *, small: bool) -> lp.Schedule:
-    """`made`, the program as one group, or what is planned, if there is enough to save and that is faster."""
+    """`made`, the program as one group, or what is planned, if there is enough to save and that is faster; what users
+    have added rules for is always planned."""
     whole, nests = lp.predict(made, "cuda", arch=machine), len(lp.nests(s.func))
     least = max(least_seconds(s, machine), _seconds_in_steps(s, made, machine))
     distant = whole.seconds > DISTANT * least
     one = whole.kernels < 2 and nests <= MOST_WHOLE and not small
     best = one and (whole.seconds <= DISTANT_ALONE * least or bool(View(s, "cuda").products))
-    if best or not (distant or whole.seconds - least >= GAIN):
+    worth = not best and (distant or whole.seconds - least >= GAIN)
+    if not (worth or has_rules_of_users("cuda")):
         return made
     found = _tried(lambda: _planned(s, machine, WORTH * whole.seconds))
     return made if found is None else found
@@ -139,12 +138,6 @@ def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) ->
         return 0.0
     found = [k.total for k, nest in zip(kernels, nests, strict=True) if stages.intersection(nest.stages)]
     return sum(found) + machine.launch * min(len(kernels), 2 * len(found) + 1)
-
-
-def _is_plain(s: lp.Schedule) -> bool:
-    """Whether a plan of `s`, a stage and perhaps its reader, looks at nothing but what is written."""
-    alone = len(s.stages) < 2 or not (part_loop(s, s.stages[-1]) or row_scans(s, s.stages))
-    return alone and normal_form(s) is s and batch_along(s) is None
 
 
 def _planned(s: lp.Schedule, machine: lp.Machine, most: float) -> lp.Schedule | None:

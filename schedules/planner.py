@@ -136,7 +136,8 @@ class Planner:
         self.sizes = dict(sizes)
         self.observer = observer
         self.choices = Choices()
-        self.rules = [r for r in (*rules, *RULES) if r.target == self.target]
+        added = sorted(RULES, key=lambda r: r.ours)  # those of users first, as what is near its bound ends the search
+        self.rules = [r for r in (*rules, *added) if r.target == self.target]
         self.nests = lp.nests(s.func)
         self.bytes = lp.buffer_bytes(s, self.sizes)
         self.touching: dict[str, Ids] = {}

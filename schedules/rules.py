@@ -132,6 +132,13 @@ class Rule:
     """Whether it is tried only where no other rule gives anything."""
     least_kernels: Callable[[View], int] = lambda view: 1
     """How many kernels it gives at least: it is not tried where groups apart have no more."""
+    subsumed: bool = False
+    """Whether `gpu` or `cpu`, given a small program as a whole, makes the same of it, so that `auto` need not plan."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it stands in this file, and was not added by a user."""
+        return self.schedule.__module__ == __name__
 
     def __call__(self, s: lp.Schedule, match: Match) -> lp.Schedule:
         made = self.schedule(s, match)
@@ -154,15 +161,31 @@ def rule(
     name: str | None = None,
     last_resort: bool = False,
     least_kernels: Callable[[View], int] = lambda view: 1,
+    subsumed: bool = False,
 ) -> Callable[[Callable[[lp.Schedule, Match], lp.Schedule]], Rule]:
     """Decorator: a schedule as a row of the table, tried for every group that `matches` gives a match for."""
 
     def add(f: Callable[[lp.Schedule, Match], lp.Schedule]) -> Rule:
-        made = Rule(name or f.__name__.replace("_", " "), matches, f, target, last_resort, least_kernels)
+        made = Rule(name or f.__name__.replace("_", " "), matches, f, target, last_resort, least_kernels, subsumed)
         RULES.append(made)
         return made
 
     return add
+
+
+_subsumed = partial(rule, subsumed=True)
+
+
+def has_rules_of_users(target: str) -> bool:
+    """Whether users have added rules for `target`, which only a plan tries."""
+    return any(r.target == target and not r.ours for r in RULES)
+
+
+def plans_may_differ(s: lp.Schedule, target: str) -> bool:
+    """Whether a plan of the small program `s` may hold what `gpu` or `cpu` does not make of it: users have added rules,
+    or one of ours that is not subsumed takes the whole."""
+    rules, view = [r for r in RULES if r.target == target and not r.subsumed], View(s, target)
+    return has_rules_of_users(target) or any(r.matches(view) for r in rules)
 
 
 def traits(s: lp.Schedule, stage: str) -> Traits:
@@ -216,12 +239,12 @@ def classify(s: lp.Schedule, stage: str) -> str:
 # ---------------------------------------------------------------- GPUs
 
 
-@rule(matches=lambda v: v.only("elementwise"), name="elementwise")
+@_subsumed(matches=lambda v: v.only("elementwise"), name="elementwise")
 def _elementwise(s: lp.Schedule, stage: str) -> lp.Schedule:
     return elementwise(s, stage)
 
 
-@rule(matches=lambda v: v.only("transpose"), name="transpose")
+@_subsumed(matches=lambda v: v.only("transpose"), name="transpose")
 def _transpose(s: lp.Schedule, stage: str) -> lp.Schedule:
     t = find_transposed_read(s, stage)
     if t is None or not worth_turning(s, t):
@@ -229,12 +252,12 @@ def _transpose(s: lp.Schedule, stage: str) -> lp.Schedule:
     return transpose(s, stage)
 
 
-@rule(matches=lambda v: v.only("window"), name="neighbours")
+@_subsumed(matches=lambda v: v.only("window"), name="neighbours")
 def _neighbours(s: lp.Schedule, stage: str) -> lp.Schedule:
     return neighbours(s, stage)
 
 
-@rule(matches=lambda v: v.only("fold along", "fold across"), name="reduction")
+@_subsumed(matches=lambda v: v.only("fold along", "fold across"), name="reduction")
 def _reduction(s: lp.Schedule, stage: str) -> lp.Schedule:
     return reduction(s, stage)
 
@@ -244,7 +267,7 @@ def _crowded(view: View) -> View | None:
     return view if folds and crowded(view.schedule) else None
 
 
-@rule(matches=_crowded, name="rows")
+@_subsumed(matches=_crowded, name="rows")
 def _rows(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows, one launch whose blocks take rows."""
     return row_blocks(s)
@@ -266,7 +289,7 @@ def _along_few_columns(view: View) -> View | None:
     return view if folds and along_few_columns(view.schedule) else None
 
 
-@rule(matches=_along_few_columns, name="few columns")
+@_subsumed(matches=_along_few_columns, name="few columns")
 def _few_columns(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same columns, one launch, where that is a block for some of the processors alone."""
     return few_column_blocks(s)
@@ -294,14 +317,14 @@ def _same_lengths(view: View) -> tuple[str, ...] | None:
     return s.stages if len(s.stages) > 1 and not view.folds and len(lengths) == 1 else None
 
 
-@rule(matches=_same_lengths, name="one space")
+@_subsumed(matches=_same_lengths, name="one space")
 def _one_space(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     """Several outputs over the same elements: each iteration makes its element of all of them."""
     s = s.merge(*(s.loops(x)[0] for x in stages))
     return gpu(s, arch=lp.machine())
 
 
-@rule(matches=lambda v: v.outputs if len(v.outputs) > 1 and v.folds and not v.products else None,
+@_subsumed(matches=lambda v: v.outputs if len(v.outputs) > 1 and v.folds and not v.products else None,
       name="rows of several")  # fmt: skip
 def _rows_of_several(s: lp.Schedule, outputs: tuple[str, ...]) -> lp.Schedule:
     """Several outputs along the same rows, folds among them: each block takes a row of all.
@@ -348,7 +371,7 @@ def _binds_block(step: tuple[str, tuple[object, ...], object]) -> bool:
     return name == "bind" and str(args[1]).startswith("blockIdx.")
 
 
-@rule(matches=_unrelated, name="side by side")
+@_subsumed(matches=_unrelated, name="side by side")
 def _side_by_side(s: lp.Schedule, view: View) -> lp.Schedule:
     """Outputs that have nothing to do with one another as blocks of one launch, each part scheduled as if alone."""
     parts = [tuple(x for x in s.stages if x in p) for p in unrelated_parts(view)]
@@ -406,7 +429,7 @@ def _chained(view: View) -> View | None:
     return view if len(view.products) == 2 and folds else None
 
 
-@rule(matches=_chained, name="product chain")
+@_subsumed(matches=_chained, name="product chain")
 def _product_chain(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Two products with folds between them in one kernel, which keeps no row of the first."""
     for chain in (product_chain, product_chain_mma) if lp.machine().has("wgmma") else (product_chain_mma,):
@@ -422,7 +445,7 @@ def _views_between(view: View) -> tuple[str, ...] | None:
     return tuple(x for x in found if view.readers[x] and x not in view.outputs and is_view(view.schedule, x)) or None
 
 
-@rule(matches=_views_between, name="views in place")
+@_subsumed(matches=_views_between, name="views in place")
 def _views_in_place(s: lp.Schedule, match: Match) -> lp.Schedule:
     """What reads views reads the arrays, however often, as a diagonal that all rows of a matrix need."""
     for stage in match:
@@ -430,7 +453,7 @@ def _views_in_place(s: lp.Schedule, match: Match) -> lp.Schedule:
     return gpu(s, arch=lp.machine())
 
 
-@rule(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)
+@_subsumed(matches=lambda v: None if v.only("elementwise") else v, name="fused", least_kernels=least_launches)
 def _fused(s: lp.Schedule, match: Match) -> lp.Schedule:
     """What is cheap inlined, products in tiles, folds along rows together."""
     return gpu(s, arch=lp.machine())
@@ -450,7 +473,7 @@ def _in_one_group(s: lp.Schedule) -> lp.Schedule:
     return gpu(s, arch=lp.machine())
 
 
-@rule(matches=lambda v: True, name="plain", last_resort=True)
+@_subsumed(matches=lambda v: True, name="plain", last_resort=True)
 def _plain(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Each stage by itself: independent iterations spread over threads, else one thread."""
     for stage in s.stages:
@@ -487,7 +510,7 @@ def _followers(view: View, stage: str) -> set[str]:
     return found
 
 
-@rule(matches=lambda v: True, target="llvm", name="fused", least_kernels=least_loops)
+@_subsumed(matches=lambda v: True, target="llvm", name="fused", least_kernels=least_loops)
 def _cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     """Stages along the same rows or windows together, products in register tiles, vectors along memory."""
     return cpu(s)
@@ -499,13 +522,13 @@ def _batch_outside_cpu(s: lp.Schedule, match: BatchAlong) -> lp.Schedule:
     return cpu(batch_outside(s, match))
 
 
-@rule(matches=_same_lengths, target="llvm", name="one space")
+@_subsumed(matches=_same_lengths, target="llvm", name="one space")
 def _one_space_cpu(s: lp.Schedule, stages: tuple[str, ...]) -> lp.Schedule:
     """Several outputs over the same elements in one loop."""
     return cpu(s.merge(*(s.loops(x)[0] for x in stages)))
 
 
-@rule(matches=lambda v: True, target="llvm", name="plain", last_resort=True)
+@_subsumed(matches=lambda v: True, target="llvm", name="plain", last_resort=True)
 def _plain_cpu(s: lp.Schedule, match: Match) -> lp.Schedule:
     """As it is written."""
     return s

@@ -80,7 +80,7 @@ class Space:
         self.recipes: dict[str, Recipe] = {FIRST: self._formula}
         if target == "llvm":
             self.recipes["fused"] = cpu
-        own = [r for r in (*rules, *RULES) if r.target == target and not _is_ours(r)]
+        own = [r for r in (*rules, *RULES) if r.target == target and not r.ours]
         self.recipes |= {r.name: self._by_rule(r) for r in own}
         if len(lp.nests(s.func)) > 1 and not s.trace:
             self.recipes["planned"] = lambda s: in_faster_form(Planner(s, target, arch, sizes)).plan().apply()
@@ -151,10 +151,6 @@ class Space:
                     cost = query.knob.cost(value, values.get(key, query.formula))
                     found.append((cost, len(found), {**values, key: value}))
         return [v for _, _, v in sorted(found, key=lambda x: x[:2])]
-
-
-def _is_ours(rule: Rule) -> bool:
-    return rule.schedule.__module__ == f"{__name__.rpartition('.tuning')[0]}.rules"
 
 
 def _changed(values: Knobs, choices: Choices) -> tuple[tuple[str, Any, Any], ...]:

@@ -10,6 +10,7 @@ from planned_programs import norm
 
 import loopir as lp
 import schedules
+from schedules import rules
 
 
 def test_a_schedule_predicted_to_be_slower_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +56,33 @@ def test_auto_gives_what_is_written_where_recipes_raise(monkeypatch: pytest.Monk
     for target in ("cuda", "llvm"):
         with pytest.warns(RuntimeWarning, match="a recipe failed, and is left out: IndexError: a recipe's own fault"):
             assert schedules.auto(s, target) == s
+
+
+@pytest.mark.parametrize("n", [4096, lp.symbol("n")])
+@pytest.mark.parametrize("target", ["cuda", "llvm"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_rules_that_users_have_added_are_tried(
+    n: Any, target: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of programs of any size: of those, too, that are not planned without such rules."""
+    asked = list[str]()
+    monkeypatch.setattr(rules, "RULES", every := [*rules.RULES])
+    monkeypatch.setattr("schedules.planner.RULES", every)
+
+    @schedules.rule(matches=lambda view: view.only("fold along", "elementwise"), target=target)
+    def as_it_is(s: lp.Schedule, stage: str) -> lp.Schedule:
+        asked.append(stage)
+        return s
+
+    x = lp.placeholder((n, 64), "float32", name="x")
+    stages = [
+        lp.sum(x, axis=1).named("total"),
+        lp.max(x, axis=1).named("most"),
+        (x + 1.0).named("y"),
+        lp.min(x, axis=1),
+    ]
+    assert schedules.auto(lp.Schedule(stages[:count]), target).trace
+    assert asked
 
 
 def test_what_auto_is_given_is_checked() -> None:
