@@ -50,7 +50,6 @@ from loopir.ir.grammar import (
     WarpSpecialized,
     Xor,
 )
-from loopir.ir.layout.layouts import evaluate
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.reduction_init import explicit_init
 from loopir.ir.traverse.walk import free_vars, is_vector_reduction, taken_names
@@ -129,8 +128,15 @@ class Run:
         came = self.origin.get(self.renamed.get(label, label))
         if came is None:
             return here
-        known = {**self.sizes, **dict(here)}
-        return tuple((v, evaluate(x, known)) for v, x in came[1].items() if free_vars(x) <= known.keys())
+        known = Lane((), lane.homes, {**self.sizes, **dict(here)})
+        return tuple((v, self.looked_up(x, known)) for v, x in came[1].items() if free_vars(x) <= known.known.keys())
+
+    def looked_up(self, ix: Index, lane: Lane) -> int:
+        """The value of an index, of which no access is kept: the program does not make it."""
+        count = len(self.events)
+        found = self.index(ix, lane, "")
+        del self.events[count:]
+        return found
 
     def name(self, label: str) -> str:
         here = self.renamed.get(label, label)
