@@ -54,6 +54,8 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: np.arctan2(A, A), TypeError, r"lp\.atan2 makes the expression"),
     (lambda: np.sum(A), TypeError, r"np\.sum takes arrays.*lp\.sum makes the expression"),
     (lambda: np.matmul(A, B), TypeError, r"lp\.matmul makes the expression"),
+    (lambda: np.fmin(A, A), TypeError, r"lp\.fmin makes the expression"),
+    (lambda: np.bitwise_not(A), TypeError, "write ~x"),
     (lambda: np.isnat(A), TypeError, r"lp has no isnat; see dir\(lp\)"),
     (lambda: lp.special, AttributeError, "its functions are in lp itself"),  # pyright: ignore
     (lambda: lp.transpose(A, 0), lp.ExprError, "the axes are each dimension once"),  # pyright: ignore
@@ -304,6 +306,8 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: lp.instruction(llvm="sqrt")(ROOT), lp.VerifyError, "neither a call of an intrinsic nor a function's body"),
     # ---- numbers and types
+    (lambda: (E > 0) << (E > 0), TypeError, r'<< takes int or uint, and is given bool .*; .astype\("int32"\) converts'),
+    (lambda: -(E > 0), TypeError, r'unary - takes .*, and is given bool; .astype\("float32"\) converts'),
     (lambda: E & 1, TypeError, r'& takes bool or int or uint, and is given float32 .*; .astype\("int32"\) converts'),
     (lambda: ~E, TypeError, "~ takes bool or int or uint, and is given float32"),
     (lambda: lp.compute((8,), lambda i: E[min(i, 3)]), TypeError, r"lp\.minimum and lp\.maximum for min and max"),

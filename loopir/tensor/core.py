@@ -605,9 +605,9 @@ def elementwise(cls: type[Expr], fn: Intrinsic | str, *args: Any, to: DType | No
     t = to or common_type(args)
     exprs = [stage_reduction(as_expr(cls, a, None if isinstance(a, Expr) else t)) for a in args]
     if t.kind not in op.kinds:
-        cure = '; .astype("int32") converts' if t.is_float else '; .astype("float32") converts'
-        said = _WRITTEN.get(op.name, op.name)
-        raise TypeError(f"{said} takes {' or '.join(sorted(op.kinds))}, and is given {_types(exprs)}{cure}")
+        other = "float32" if "float" in op.kinds else "int32"
+        said = f"{_WRITTEN.get(op.name, op.name)} takes {' or '.join(sorted(op.kinds))}"
+        raise TypeError(f'{said}, and is given {_types(exprs)}; .astype("{other}") converts')
     shape = broadcast(op.name, exprs)
 
     def at(ix: tuple[Index, ...]) -> Value:

@@ -261,8 +261,8 @@ class Tensor(Views):
 
 _OTHER_NAMES = {
     "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
-    "arccosh": "acosh", "arctanh": "atanh", "power": "pow", "rint": "round", "bitwise_not": "logical_not",
-    "fmax": "maximum", "fmin": "minimum", "amax": "max", "amin": "min", "dot": "matmul",
+    "arccosh": "acosh", "arctanh": "atanh", "power": "pow", "rint": "round", "amax": "max",
+    "amin": "min", "dot": "matmul",
 }  # fmt: skip
 
 
