@@ -13,6 +13,12 @@ from loopir.ir.collection import UNCOLLECTED
 PYTHONS = (700, 10, 10)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _few_objects() -> None:
+    """What other tests have left is not looked at."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     before = gc.get_threshold()

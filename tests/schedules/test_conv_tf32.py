@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ WAYS: dict[str, Callable[[lp.Schedule, str], lp.Schedule]] = {
 }
 
 
+@lru_cache
 def rounded(how: str) -> tuple[lp.Schedule, Any]:
     """A convolution of operands rounded `how`, and arrays for it whose elements are no numbers of TF32."""
     x, w = lp.placeholder((2, 16, 5, 6), "float32", name="x"), lp.placeholder((24, 16, 3, 3), "float32", name="w")
@@ -30,6 +31,12 @@ def rounded(how: str) -> tuple[lp.Schedule, Any]:
     rng = np.random.default_rng(0)
     given = (rng.integers(-3, 4, x.shape) * (1 + 2.0**-12), rng.integers(-3, 4, w.shape) * (1 - 2.0**-12))
     return lp.Schedule(lp.conv2d(a, b, padding=1)), tuple(g.astype(np.float32) for g in given)
+
+
+@lru_cache
+def convolved(how: str) -> Any:
+    s, given = rounded(how)
+    return s.build("interpret")(*given)
 
 
 @pytest.mark.parametrize("how", ["tf32", "tf32_below"])
@@ -40,9 +47,8 @@ def test_tensor_cores_multiply_what_is_rounded(way: str, how: str) -> None:
     made = WAYS[way](schedules.inlined(s), "conv")
     assert f"mma_m16n8k8_{how}" in lp.text(made.func)
     (found,) = interpret(lp.lower(made, "cuda")[0], given).values()
-    np.testing.assert_array_equal(found, s.build("interpret")(*given))
-    other, _ = rounded("tf32" if how == "tf32_below" else "tf32_below")
-    assert (other.build("interpret")(*given) != found).any()
+    np.testing.assert_array_equal(found, convolved(how))
+    assert (convolved("tf32" if how == "tf32_below" else "tf32_below") != found).any()
 
 
 def test_warpgroups_multiply_what_is_cut_off() -> None:

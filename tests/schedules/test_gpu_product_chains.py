@@ -213,11 +213,11 @@ def test_queries_keys_and_values_of_one_array() -> None:
 
 
 def test_warpgroups_take_turns_with_their_products() -> None:
-    s = hopper(naive((), 128, 96, 16), rows=128, keys=32, in_turns=True)
+    s = hopper(naive((), 128, 64, 16), rows=128, keys=32, in_turns=True)
     (lowered,) = lp.lower(s, "cuda")
     turns = [x for x in statements(lowered.body) if isinstance(x, Turn)]
     assert len(turns) == 4
-    some = data((), 128, 96, 16)
+    some = data((), 128, 64, 16)
     assert off(lowered, some) < 0.02
     with pytest.raises(InterpretError, match="a deadlock"):
         interpret(replace(lowered, body=rewrite(lowered.body, lambda x: () if x is turns[0] else None)), some)

@@ -120,15 +120,14 @@ def test_products_of_converted_operands_are_right() -> None:
         assert_equivalent(s, _converted_product(s, "matmul"))
 
 
-@pytest.mark.parametrize(("rows", "depth"), [(96, 64), (65, 40)])
+@pytest.mark.parametrize(("rows", "depth"), [(96, 32), (65, 20)])
 def test_an_array_that_is_both_operands_of_float32_is_copied_to_tiles_alone(rows: int, depth: int) -> None:
     x = lp.placeholder((rows, depth), "float32", name="x")
     s = lp.Schedule(x @ x.T)
     made = schedules.auto(s, "cuda", arch="sm_90a")
     assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
-    assert_equivalent(s, made)
     (lowered,) = lp.lower(made, "cuda")
-    given = np.arange(rows * depth, dtype=np.float32).reshape(rows, depth) % 7
+    given = np.random.default_rng(rows).integers(1, 99, (rows, depth)).astype(np.float32)  # no term is 0
     (found,) = lp.interpret(lowered, [given]).values()
     np.testing.assert_array_equal(found, given @ given.T)
 
@@ -142,7 +141,8 @@ def test_parts_of_an_operand_are_copied_to_tiles_from_where_they_are(
 ) -> None:
     """A concatenation, along rows or columns of either operand, is no launch of its own."""
     shapes = [(n, 128) if axis == 0 else (128, n) for n in parts]
-    a, b, c = (lp.placeholder(x, "bfloat16", name=n) for n, x in zip("abc", (*shapes, (128, 128)), strict=True))
+    shapes.append((128, 64) if left else (64, 128))
+    a, b, c = (lp.placeholder(x, "bfloat16", name=n) for n, x in zip("abc", shapes, strict=True))
     whole = lp.concatenate([a, b], axis=axis)
     s = lp.Schedule(whole @ c if left else c @ whole)
     made = schedules.auto(s, "cuda", arch=arch)

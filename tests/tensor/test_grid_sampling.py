@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 PADDING = ["zeros", "border", "reflection"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.sampled_from(["bilinear", "nearest", "bicubic"]), st.sampled_from(PADDING), st.booleans(), st.booleans(),
     st.lists(st.integers(1, 4), min_size=2, max_size=2), st.integers(0, 99),

@@ -23,13 +23,17 @@ _DIGITS = {np.dtype(np.float32): (23, np.uint32), np.dtype(np.float64): (52, np.
 
 def _round_significand(nearest: bool) -> Callable[[Any], Any]:
     def meaning(x: Any) -> Any:
-        x = np.asarray(x)
-        if x.dtype not in _DIGITS:
-            return x[()]
-        digits, word = _DIGITS[x.dtype]
+        kind = getattr(x, "dtype", None) or np.asarray(x).dtype
+        if kind not in _DIGITS:
+            return np.asarray(x)[()]
+        digits, word = _DIGITS[kind]
         below = digits - SIGNIFICAND_BITS
-        half = word(1 << (below - 1)) if nearest else word(0)
-        bits = (x.view(word) + half) & word(((1 << 8 * x.dtype.itemsize) - 1) ^ ((1 << below) - 1))
+        half = 1 << (below - 1) if nearest else 0
+        kept = ((1 << 8 * kind.itemsize) - 1) ^ ((1 << below) - 1)
+        if isinstance(x, np.generic):  # one number, of which functions of arrays take twice as long
+            return word((int(x.view(word)) + half) & kept).view(kind) if x == x else x
+        x = np.asarray(x)
+        bits = (x.view(word) + word(half)) & word(kept)
         return np.where(x == x, bits.view(x.dtype), x)[()]
 
     return meaning
