@@ -72,7 +72,7 @@ def start_writer(folder: Path, process: int, finished: mmap.mmap) -> int:
 def kill_writers(count: int, seed: int = 0, workers: int = WORKERS) -> Counter[str]:
     """Kill `count` processes that write; what was done and found."""
     done, draw = Counter[str](), random.Random(seed)
-    finished = mmap.mmap(-1, 4 * SLOTS)
+    finished, ended = mmap.mmap(-1, 4 * SLOTS), os.WEXITED | os.WNOHANG | os.WNOWAIT
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, started = Path(name), 0
         running: list[int] = []
@@ -81,6 +81,8 @@ def kill_writers(count: int, seed: int = 0, workers: int = WORKERS) -> Counter[s
             for _ in range(workers):
                 running.append(start_writer(folder, started, finished))
                 started += 1
+            while not (any(finished[:]) or any(os.waitid(os.P_PID, x, ended) for x in running)):
+                time.sleep(0.001)  # the first record may take its time
             for n in range(count):
                 time.sleep(draw.uniform(0, PAUSE))
                 victim = draw.randrange(workers)

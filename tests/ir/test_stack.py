@@ -35,7 +35,7 @@ def ran(thread: int, main: int) -> list[str]:
     """What DEEP prints where threads have `thread` KB of stack, and the main thread `main` KB."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (main << 10, main << 10))  # noqa: E731
     done = subprocess.run(
-        [sys.executable, "-c", DEEP, str(thread)], capture_output=True, text=True, preexec_fn=limit, timeout=120
+        [sys.executable, "-c", DEEP, str(thread)], capture_output=True, text=True, preexec_fn=limit, timeout=900
     )
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout.splitlines()

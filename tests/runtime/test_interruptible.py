@@ -46,7 +46,7 @@ left, compiled = threading.Event(), jit._compiled
 def slow(*args):
     if not left.is_set():
         interrupt()
-    assert left.wait(60)  # it is let go after the caller is, so a caller that waited for it would wait for ever
+    assert left.wait(600)  # it is let go after the caller is, so a caller that waited for it would wait for ever
     return compiled(*args)
 jit._compiled = slow
 assert interrupted(lambda: s.build("llvm"))
@@ -61,7 +61,7 @@ left, compiled, calls = threading.Event(), nvrtc._compile, []
 def slow(*args):
     calls.append(args)
     interrupt()
-    assert left.wait(60)
+    assert left.wait(600)
     return compiled(*args)
 nvrtc._compile = slow
 source = 'extern "C" __global__ void k(float *x) { x[0] = 1.0f; }'
@@ -84,8 +84,7 @@ def f(n: "size", m: "size", a: "inout float64[n]"):
                     a[i] = a[i] * 0.5 + 1.0
 """)).build("llvm", threads=2)
 k(np.ones(4), m=0)
-threading.Timer(0.2, interrupt).start()
-assert interrupted(lambda: k(np.ones(4), m=1))  # it would take some hundred years
+assert interrupted(lambda: (threading.Timer(0.2, interrupt).start(), k(np.ones(4), m=1)))  # some hundred years
 a = np.ones(4)
 k(a, m=0)
 assert (a == 1).all() and right(s.build("llvm"))
@@ -106,7 +105,7 @@ def work():
     return len(begun)
 def fork(*_):
     child = os.fork()
-    signal.alarm(30)
+    signal.alarm(600)
     if child:
         children.append(os.waitpid(child, 0)[1])
 signal.signal(signal.SIGUSR1, fork)
@@ -124,7 +123,7 @@ print("well")
 def run(script: str, tmp_path: Path) -> str:
     settings = {**os.environ, "LOOPIR_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore::DeprecationWarning"}
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + script], env=settings, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PRELUDE + script], env=settings, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout.strip()

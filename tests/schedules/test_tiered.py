@@ -43,7 +43,7 @@ def test_sizes_that_recur_get_exact_kernels_and_the_oldest_is_discarded() -> Non
     f = made(entries=2)
     for n in (1, 7, 1, 5):
         check(f, n)
-        assert f.wait(60)
+        assert f.wait(600)
         check(f, n)
     assert f.exact == ({"n": 1}, {"n": 5})
     check(f, 7)
@@ -57,7 +57,7 @@ def test_what_calls_do_not_gain_is_not_compiled() -> None:
     for f in (made(cost=1e9), made(entries=0), made(cost=None)):
         for _ in range(20):
             check(f, 3)
-        assert f.wait(60)
+        assert f.wait(600)
         assert f.exact == ()
 
 
@@ -68,7 +68,7 @@ def test_many_calls_make_up_for_compiling() -> None:
     gain -= lp.predict(exact, "llvm").seconds
     for _ in range(400):
         check(f, 300)
-    assert f.wait(60)
+    assert f.wait(600)
     assert bool(f.exact) == (gain * 400 >= 1e-7)
 
 
@@ -84,7 +84,7 @@ def test_a_kernel_that_fails_is_named_once_and_the_general_one_answers() -> None
         patch.setattr("warnings.warn", lambda said, *_, **__: seen.append(str(said)))
         for n in (2, 3, 2):
             check(f, n)
-            assert f.wait(60)
+            assert f.wait(600)
     assert seen == ["no kernel for n=2 alone, the one for all sizes goes on: ScheduleError: not at these sizes"]
     assert len(f.failures) == 2
     assert f.exact == ()
@@ -102,7 +102,7 @@ def test_wrong_arguments_raise_what_a_kernel_raises_before_and_after() -> None:
         with pytest.raises(TypeError, match="is missing"):
             f()
         check(f, 3)
-        assert f.wait(60)
+        assert f.wait(600)
     assert np.array_equal(f(x=array(3)), array(3) * 2 + 1)
     assert f.exact == ({"n": 3},)
 
@@ -122,7 +122,7 @@ def test_threads_may_call_it_while_kernels_are_made() -> None:
         t.start()
     for t in threads:
         t.join()
-    assert f.wait(60)
+    assert f.wait(600)
     assert not wrong
     assert len(f.exact) <= 3
 
@@ -135,23 +135,23 @@ import tests.schedules.test_tiered as t
 f = t.made()
 started, go = threading.Event(), threading.Event()
 def slow(s, target, arch):
-    started.set(); go.wait(30)
+    started.set(); go.wait(300)
     return s
-t.check(f, 2); f.wait(60)
+t.check(f, 2); f.wait(600)
 f._schedule = slow
-t.check(f, 3); started.wait(30)
+t.check(f, 3); started.wait(300)
 pid = os.fork()
 if pid == 0:
     f._schedule = t.plain
-    t.check(f, 3); t.check(f, 4); done = f.wait(60); t.check(f, 4)
+    t.check(f, 3); t.check(f, 4); done = f.wait(600); t.check(f, 4)
     os._exit(0 if done and {"n": 4} in f.exact and {"n": 2} in f.exact else 1)
 go.set()
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-assert f.wait(60) and {"n": 3} in f.exact
+assert f.wait(600) and {"n": 3} in f.exact
 for n in range(10, 30):
     t.check(f, n)
 """
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=120, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=900, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
 
 

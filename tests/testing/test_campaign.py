@@ -81,7 +81,7 @@ def test_parts_are_added_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("phase", "ago", "why"),
-    [("step", 11.0, "hang"), ("draw", 11.0, "hang while drawing"), ("judge", 11.0, None), ("step", 9.0, None),
+    [("step", 11.0, "hang"), ("draw", 11.0, "hang while drawing"), ("judge", 11.0, None), ("step", 1.0, None),
      ("judge", 21.0, "given up by a judge")],
 )  # fmt: skip
 def test_what_takes_too_long_is_told_apart(phase: str, ago: float, why: str | None) -> None:

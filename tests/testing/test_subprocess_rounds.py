@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import time
 
 import pytest
 
-from loopir.testing import fuzz
+from loopir.testing import fuzz, subprocess_rounds
 from loopir.testing.subprocess_rounds import Note, run_rounds
 
 DYING = """
@@ -31,17 +32,22 @@ note.keep()
     ("what", "told"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "Fatal Python error: Segmentation fault"),
-        ("time.sleep(60)", "it began no case for 3 s"),
+        ("open('hung', 'w').close(); time.sleep(9000)", "it began no case for 1000 s"),
         ("sys.exit(3)", "it ended with status 3"),
     ],
 )
-def test_a_process_that_dies_is_a_failure_with_its_round(what: str, told: str) -> None:
+def test_a_process_that_dies_is_a_failure_with_its_round(
+    what: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days go by as soon as one hangs, so that nobody waits for it, and none that is slow is taken for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess_rounds, "time", lambda: time() + 1e6 * Path("hung").exists())
     said: list[str] = []
     apart_py = str(Path(fuzz.__file__).with_name("subprocess_rounds.py"))
     script = DYING.format(round=4, what=what)
     total = run_rounds(
         lambda first, _, kept: [sys.executable, "-X", "faulthandler", "-c", script, str(first), str(kept), apart_py],
-        60.0, 2, stuck=3.0, say=said.append, again=lambda first: f"again {first}",
+        9000.0, 2, stuck=1000.0, say=said.append, again=lambda first: f"again {first}",
     )  # fmt: skip
     assert (total.failures, total.tally["cases"]) == (1, 70)  # rounds 2 to 4, and then 5 to 8
     (message,) = said
@@ -53,7 +59,7 @@ def test_a_process_that_dies_is_a_failure_with_its_round(what: str, told: str) -
 
 def test_a_process_that_does_not_start_ends_the_run() -> None:
     said: list[str] = []
-    total = run_rounds(lambda *_: [sys.executable, "-c", "x"], 60.0, 2, stuck=9.0, say=said.append, again=str)
+    total = run_rounds(lambda *_: [sys.executable, "-c", "x"], 9000.0, 2, stuck=1000.0, say=said.append, again=str)
     assert total.failures == len(said) == 1
     assert "NameError" in said[0]
 
