@@ -28,6 +28,7 @@ from ..common.nest_queries import (
     reads_of,
     result_of,
     spatial_loops,
+    written_by,
 )
 from .cheapest import cheapest
 from .reduction import reduction
@@ -65,7 +66,7 @@ def pair_fold(s: lp.Schedule, stage: str) -> PairFold | None:
     over, free = s.reduced(stage), spatial_loops(s, stage)
     if not _is_known(s, stage) or (extent(s, over[0]) or 0) < FEWEST:
         return None
-    made = tuple(x for x in s.stages if reader(s, x) == stage and s.reduced(x))
+    made = _folds_for(s, stage)
     rows = _row_loops(s, stage, over[0], made)
     if not rows:
         return None
@@ -78,6 +79,13 @@ def pair_fold(s: lp.Schedule, stage: str) -> PairFold | None:
     if batch != tuple(free[: len(batch)]):
         return None
     return PairFold(batch, row, inside, over[0], made)
+
+
+def _folds_for(s: lp.Schedule, stage: str) -> tuple[str, ...]:
+    """The stages that fold something that `stage` alone reads."""
+    read = {t.buffer for t in reads_of(s, stage)}
+    folds = (x for x in s.stages if s.reduced(x) and not read.isdisjoint(written_by(s, x)))
+    return tuple(x for x in folds if reader(s, x) == stage)
 
 
 def _is_known(s: lp.Schedule, stage: str) -> bool:

@@ -1,13 +1,16 @@
 """Traversal and rewriting of programs: every statement has its path, and a rewrite changes what it is told to."""
 
+from itertools import dropwhile
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from loopir.ir.grammar import Cmp, Func, If, Int, Loop, Reduce, Stmt, Store, Var
+from loopir.ir.grammar import Alloc, Cmp, Func, If, Int, Loop, Reduce, Stmt, Store, Var
 from loopir.ir.parser.parse import parse
 from loopir.ir.traverse.labels import has_cache_hint, labels_in
 from loopir.ir.traverse.queries import statements_unknown
 from loopir.ir.traverse.walk import (
+    accessed_buffers,
     declared_names,
     enclosing_nest,
     guard_body,
@@ -22,6 +25,7 @@ from loopir.ir.traverse.walk import (
     name_of_stmt,
     nests_declaring,
     nests_touching,
+    only_leaf,
     path_to,
     replace,
     replace_loop,
@@ -53,6 +57,21 @@ def test_every_statement_has_its_path(func: Func) -> None:
     assert list(loops_of(func)) == [x.var for x in loops(func.body)]
     for x in loops(func.body):
         assert loop_of(func, x.var) is x
+
+
+@given(programs)
+@settings(max_examples=20, deadline=None)
+def test_the_only_statement_of_a_loop_and_those_that_touch_a_buffer(func: Func) -> None:
+    paths = list(leaf_paths(func.body))
+    for x in loops(func.body):
+        inside, found = [p for p in paths if p.is_in(x)], only_leaf(func, x)
+        assert (found is None) == (len(inside) != 1)
+        if found is not None:
+            around = dropwhile(lambda s: isinstance(s, Alloc), inside[0].around)
+            assert found.stmt is inside[0].stmt
+            assert [*map(id, found.around)] == [*map(id, around)]
+    for name in {b for p in paths for b in accessed_buffers(p.stmt)}:
+        assert list(leaf_paths(func.body, name)) == [p for p in paths if name in accessed_buffers(p.stmt)]
 
 
 @given(programs)

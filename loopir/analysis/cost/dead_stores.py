@@ -11,9 +11,10 @@ from itertools import product
 from math import prod
 
 from loopir.errors import VerifyError
-from loopir.ir.grammar import Body, Index, InstrCall, Int, Load, Loop, Store
+from loopir.ir.grammar import Body, Index, InstrCall, Int, Load, Loop, Stmt, Store
 from loopir.ir.layout.layouts import evaluate
-from loopir.ir.traverse.walk import leaf_paths, loaded_buffers, nodes, statements
+from loopir.ir.traverse.memo import memoized
+from loopir.ir.traverse.walk import child_stmts, leaf_paths, loaded_buffers, nodes
 
 MOST_ELEMENTS = 4096
 """Iterations of unrolled loops that are looked through, at most."""
@@ -27,12 +28,12 @@ def live_stores(name: str, body: Body, known: Mapping[str, float]) -> dict[str, 
     Stores that are read as a whole are left out, and so are those of which it is not known. `known` are the parts of
     stores around: what is read to be stored where nothing reads it is not read.
     """
-    if any(x.buffer.name == name for s in statements(body) if isinstance(s, InstrCall) for x in s.operands):
+    if any(name in _given_to_instructions(s) for s in body):
         return {}  # an instruction takes several elements from an address on
     read: set[tuple[int, ...]] = set()
     written: dict[str, set[tuple[int, ...]]] = {}
     shares: list[float] = []
-    for p in leaf_paths(body):
+    for p in leaf_paths(body, name):
         reads = name in loaded_buffers(p.stmt)
         loads = [n for n in nodes(p.stmt) if isinstance(n, Load) and n.buffer.name == name] if reads else []
         for load in dict.fromkeys(loads):
@@ -52,6 +53,13 @@ def live_stores(name: str, body: Body, known: Mapping[str, float]) -> dict[str, 
     most = max(shares, default=1.0)
     live = {label: most * len(at & read) / max(1, len(at)) for label, at in written.items()}
     return {label: x for label, x in live.items() if x < 1.0}
+
+
+@memoized
+def _given_to_instructions(s: Stmt) -> frozenset[str]:
+    """The buffers of which instructions in `s` are given addresses."""
+    own = [x.buffer.name for x in s.operands] if isinstance(s, InstrCall) else ()
+    return frozenset(own).union(*map(_given_to_instructions, child_stmts(s)))
 
 
 def _elements(at: tuple[Index, ...], loops: tuple[Loop, ...]) -> set[tuple[int, ...]] | None:

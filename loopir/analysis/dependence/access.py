@@ -375,6 +375,7 @@ def _renewed(p: StmtPath) -> Renewed:
     """
     out: Renewed = {}
     around: list[Loop] = []
+    kernel: bool | None = None
     for s in p.around:
         kind = type(s)
         if kind is Loop:
@@ -383,9 +384,9 @@ def _renewed(p: StmtPath) -> Renewed:
             assert isinstance(s, Alloc)
             kept = around
             if s.buffer.scope == "shared":
-                kernel = any(isinstance(x, Kernel) for x in p.around)
+                kernel = any(type(x) is Kernel for x in p.around) if kernel is None else kernel
                 kept = [x for x in around if (x.kind in BLOCK_AXES if kernel else x.kind not in THREAD_AXES)]
-            out[s.buffer.name] = tuple(x.var for x in kept)
+            out[s.buffer.name] = tuple([x.var for x in kept])
     return out
 
 

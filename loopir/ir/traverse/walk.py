@@ -188,12 +188,15 @@ class StmtPath:
                 yield s.cond, self.path[depth + 1] < len(s.then)
 
 
-def leaf_paths(body: Body) -> Iterator[StmtPath]:
-    """Every leaf statement of `body` in textual order, with its path."""
+def leaf_paths(body: Body, touching: str | None = None) -> Iterator[StmtPath]:
+    """Every leaf statement of `body` in textual order, with its path; of these, those that access the buffer
+    `touching` themselves, if it is given."""
     pending: list[tuple[Stmt, tuple[Stmt, ...], tuple[int, ...]]] = [(s, (), (n,)) for n, s in enumerate(body)][::-1]
     while pending:
         s, outer, here = pending.pop()
         kind = type(s)
+        if touching is not None and kind is not Alloc and touching not in accessed_buffers(s):
+            continue  # which an Alloc is not asked, as it is around most of what there is
         if kind is Store or kind is Reduce:
             yield StmtPath(s, outer, here)  # type: ignore[arg-type]
         elif kind is If or kind in NESTS:
@@ -363,9 +366,12 @@ def _nest_contents(nest: Stmt) -> _NestContents:
 
 def only_leaf(func: Func, nest: Stmt) -> StmtPath | None:
     """The path of the only leaf statement in `nest`; None if there are several."""
+    inside = _nest_contents(nest).places
+    if len(inside) != 1:
+        return None
     top = next((s for s in path_within(func.body, nest) if type(s) is not Alloc), nest)
-    found = [p for p in _nest_contents(top).places if p.is_in(nest)]
-    return StmtPath(found[0].stmt, found[0].around, (0, *found[0].path)) if len(found) == 1 else None
+    found = next(p for p in _nest_contents(top).places if p.stmt is inside[0].stmt)
+    return StmtPath(found.stmt, found.around, (0, *found.path))
 
 
 def enclosing_nest(place: StmtPath) -> Stmt:
@@ -408,13 +414,17 @@ def path_within(body: Body, target: Stmt) -> tuple[Stmt, ...]:
 
 def _within(s: Stmt, target: Stmt, name: str | None) -> tuple[Stmt, ...]:
     """`s` and what is in it around `target`, which declares `name`, and that; none if it is not there."""
+    way = [s]
+    while type(s) is Alloc and len(s.body) == 1 and s.body[0] is not target:  # memory of one nest, one by one
+        s = s.body[0]
+        way.append(s)
     for body in bodies(s):
         for x in body:
             if x is target:
-                return (s, x)
+                return (*way, x)
             names = None if name is None else peek_memo(declared_names, x)
             if (names is None or name in names) and (found := _within(x, target, name)):
-                return (s, *found)
+                return (*way, *found)
     return ()
 
 

@@ -43,6 +43,7 @@ from loopir.ir.printer import text
 from loopir.ir.traverse.walk import (
     StmtPath,
     bodies,
+    child_stmts,
     free_vars,
     leaf_paths,
     leaf_writes,
@@ -101,12 +102,17 @@ class _ThreadReductions:
         self.after: dict[int, tuple[Loop, ...]] = {}
         """By a loop, those right after it that are folded with it."""
         self.taken_along: set[int] = set()
+        self.found: dict[int, tuple[Stmt, list[Reduce]]] = {}
+        """What `crossing` gave, by the identity of the statement, which is kept with it."""
 
     # ------------------------------------------------------------ where threads part
 
     def crossing(self, s: Stmt) -> list[Reduce]:
         """The reductions in `s` that are over threads."""
-        return [x for x in statements((s,)) if isinstance(x, Reduce) and self.threads.among(x.over)]
+        if id(s) not in self.found:
+            own = [s] if isinstance(s, Reduce) and self.threads.among(s.over) else []
+            self.found[id(s)] = s, [*own, *(r for x in child_stmts(s) for r in self.crossing(x))]
+        return self.found[id(s)][1]
 
     def uniform(self, n: Node) -> bool:
         """Whether all threads of a block find the same."""

@@ -40,16 +40,16 @@ from loopir.ir.grammar import (
 )
 from loopir.ir.layout.layouts import is_tiled
 from loopir.ir.printer import text
-from loopir.ir.traverse.memo import cached
+from loopir.ir.traverse.memo import cached, memoized
 from loopir.ir.traverse.walk import (
     accessed_buffers,
+    child_stmts,
     free_vars,
     leaf_paths,
     nodes,
     rebuild,
     replace_buffers,
     rewrite,
-    statements,
     substitute,
 )
 
@@ -78,14 +78,20 @@ def privatize_locals(func: Func, kernel: Kernel) -> tuple[Kernel, frozenset[str]
 
 def _divided(alloc: Alloc) -> bool:
     """Whether a thread writes part of the memory: not all of it, as for a reduction over the threads' loops."""
-    if any(isinstance(x, Loop) and x.kind in BLOCK_AXES for x in statements(alloc.body)):
+    if any(map(_has_block_loop, alloc.body)):
         return False
-    for p in leaf_paths(alloc.body):
+    for p in leaf_paths(alloc.body, alloc.buffer.name):
         over = p.stmt.over if isinstance(p.stmt, Reduce) else ()
         written = p.stmt.buffers
         if alloc.buffer in written and any(x.kind in _axes_of(alloc) and x.var not in over for x in p.loops):
             return True
     return False
+
+
+@memoized
+def _has_block_loop(s: Stmt) -> bool:
+    """Whether `s` is a loop that is bound to blocks, or holds one."""
+    return (isinstance(s, Loop) and s.kind in BLOCK_AXES) or any(map(_has_block_loop, child_stmts(s)))
 
 
 def _axes_of(alloc: Alloc) -> tuple[str, ...]:
@@ -95,10 +101,10 @@ def _axes_of(alloc: Alloc) -> tuple[str, ...]:
     return tuple(x for x in THREAD_AXES if alloc.buffer.scope != "fragment" or x not in holders)
 
 
-def _axes(alloc: Alloc) -> dict[str, Axes]:
-    """For each statement in `alloc`, its loops there that are bound to threads."""
-    axes = _axes_of(alloc)
-    return {p.stmt.label: {x.kind: x.var for x in p.loops if x.kind in axes} for p in leaf_paths(alloc.body)}
+def _axes_in(alloc: Alloc, around: Sequence[Stmt]) -> Axes:
+    """Of what is `around` a statement, `alloc` among it, the loops in `alloc` that are bound to threads."""
+    axes, begin = _axes_of(alloc), next(n for n, s in enumerate(around) if s is alloc)
+    return {s.kind: s.var for s in around[begin:] if isinstance(s, Loop) and s.kind in axes}
 
 
 # ---------------------------------------------------------------- the proof
@@ -106,8 +112,9 @@ def _axes(alloc: Alloc) -> dict[str, Axes]:
 
 def _require_own(func: Func, alloc: Alloc) -> None:
     """Refuse if two threads touch one element, be it to read."""
-    axes, name = _axes(alloc), alloc.buffer.name
-    touching = [s for s in statements_of(func) if s.label in axes and any(a.buffer == name for a in s.accesses)]
+    name = alloc.buffer.name
+    touching = [s for s in statements_of(func) if name in s.touches and any(a.buffer == name for a in s.accesses)]
+    axes = {s.label: _axes_in(alloc, s.place.around) for s in touching}
     for s, t in combinations_with_replacement(touching, 2):
         pairs = [Pair(func, s, a, t, b) for a, b in conflicts(s, t) if a.buffer == name]
         for axis in sorted({*axes[s.label], *axes[t.label]}):
@@ -224,8 +231,8 @@ def _part_of(alloc: Alloc, b: Buffer, found: list[_Element]) -> Alloc:
 
 def _elements(func: Func, alloc: Alloc) -> Iterator[_Element]:
     """Every access to the memory of `alloc`."""
-    axes = _axes(alloc)
     name = alloc.buffer.name
+    axes = {p.stmt.label: _axes_in(alloc, (alloc, *p.around)) for p in leaf_paths(alloc.body, name)}
     for s, known in statements_known(alloc.body, known_at(func, alloc), lambda s: name in accessed_buffers(s)):
         if not isinstance(s, Store | Reduce):
             continue

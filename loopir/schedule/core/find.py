@@ -12,6 +12,7 @@ from loopir.ir.grammar import AXES, Buffer, Func, InstrRegion, Loop
 from loopir.ir.traverse.memo import memoized
 from loopir.ir.traverse.walk import (
     StmtPath,
+    alloc_of,
     allocated_buffers,
     leaf_paths_in,
     leaf_paths_of,
@@ -127,6 +128,10 @@ def find_statement(func: Func, stage: str, asked: str | None = None, *, instead:
 
 def find_buffer(func: Func, name: str) -> Buffer:
     """The buffer called `name`: an argument or an allocation."""
+    given = next((a.buffer for a in func.args if a.buffer.name == name), None)
+    made = alloc_of(func, name) if given is None else None
+    if (found := given if made is None else made.buffer) is not None:
+        return found
     known = {b.name: b for b in all_buffers(func)}
     if name not in known:
         reason = f"there is no buffer {name!r} in {func.name!r}; its buffers are {join_names(known)}"

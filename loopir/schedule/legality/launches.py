@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement
 from loopir.analysis.dependence.access import statements_of
 from loopir.analysis.dependence.depend import concurrent_conflict, loop_carried
 from loopir.ir.grammar import AXES, BLOCK_AXES, Body, Cond, Func, If, Loop, Stmt
-from loopir.ir.traverse.walk import free_vars, loaded_buffers, loop_of, loops, path_to, replace, rewrite
+from loopir.ir.traverse.walk import free_vars, loaded_buffers, loop_of, loops, loops_of, path_to, replace, rewrite
 from loopir.schedule.core.find import join_names
 from loopir.schedule.legality.reductions import Fold, nested
 from loopir.schedule.legality.refusal import refusal
@@ -24,7 +24,7 @@ def require_one_launch(func: Func, folds: list[Fold], loop: str, kind: str) -> N
 
     Where it is not bound yet, nothing changes for blocks and threads but those around it, and those inside.
     """
-    already = {x.var: x.kind for x in loops(func.body) if x.kind in AXES}
+    already = {x.var: x.kind for x in loops_of(func).values() if x.kind in AXES}
     bound = already | {loop: kind}
     near = bound if loop in already else {v: bound[v] for v in _nested_with(func, loop) if v in bound}
     _require_no_order(func, near, loop)
@@ -51,7 +51,7 @@ def _nested_with(func: Func, loop: str) -> list[str]:
 
 def _require_no_order(func: Func, bound: Mapping[str, str], loop: str) -> None:
     """Refuse if blocks depend on one another by way of serial loops that each of them runs by itself."""
-    for block in loops(func.body):
+    for block in loops_of(func).values():
         if bound.get(block.var) not in BLOCK_AXES:
             continue
         host, alone = _around(func, block, bound)

@@ -68,6 +68,8 @@ def insert_waits(
 ) -> Kernel:
     """`kernel` with commits of the group's instructions and waits for them: as the `plan` for these among all
     statements says, or, where it is None, for each at once."""
+    if not has_issue(kernel, group):
+        return kernel
     here = tuple(leaf_paths(kernel.body))
     mine = [p for p in here if is_issued(p, group)]
     if not mine:

@@ -47,6 +47,8 @@ def insert_copy_waits(func: Func, target: Target) -> Func:
     """`func` with the groups of asynchronous copies, and the waits for them."""
 
     def kernel(s: Kernel) -> Kernel:
+        if not has_issue(s, GROUP):
+            return s
         here = tuple(leaf_paths(s.body))
         mine = [p for p in here if is_issued(p, GROUP)]
         return replace(s, body=_waited(func, s, s.body, mine, here)) if mine else s

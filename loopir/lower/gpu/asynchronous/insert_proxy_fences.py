@@ -32,6 +32,8 @@ def _needs_fences(kernel: Kernel) -> bool:
         found = match(s, lowered=True)
         operands = (found.operands[a.buffer.name].buffer for a in s.fn.meaning.args if a.access == "in")
         read |= {b.name for b in operands if b.scope == "shared"}
+    if not read:
+        return False
     ordinary = (p.stmt for p in leaf_paths(kernel.body) if not is_issued(p, "bytes"))
     written = (s.buffers for s in ordinary)
     return any(b.name in read for bs in written for b in bs)
