@@ -36,7 +36,7 @@ def rounded(how: str) -> tuple[lp.Schedule, Any]:
 @lru_cache
 def convolved(how: str) -> Any:
     s, given = rounded(how)
-    return s.build("interpret")(*given)
+    return s.build("llvm")(*given)
 
 
 @pytest.mark.parametrize("how", ["tf32", "tf32_below"])
@@ -66,7 +66,7 @@ def test_warpgroups_multiply_what_is_cut_off() -> None:
     rng = np.random.default_rng(0)
     given = tuple((rng.integers(-2, 3, n) * (1 + 2.0**-12)).astype(np.float32) for n in (x.shape, w.shape))
     (found,) = interpret(lp.lower(made, "cuda")[0], given).values()
-    np.testing.assert_array_equal(found, s.build("interpret")(*given))
+    np.testing.assert_array_equal(found, s.build("llvm")(*given))
 
 
 @pytest.mark.parametrize("how", ["tf32", "tf32_below"])
