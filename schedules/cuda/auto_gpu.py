@@ -166,7 +166,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("convolution of float32 in tiles", _is_convolution_of_floats, conv_of_floats),
                 Recipe("direct convolution", _is_convolution, direct_gpu),
                 Recipe("product of copies of float32", has_copied_operands, product_of_copies),
-                Recipe("product of one array of float32", has_plain_copies, product_without_copies),
+                Recipe("product of one array", has_plain_copies, product_without_copies),
                 Recipe("product of views", _has_views, product_of_views),
                 Recipe("product of gathered rows", _has_gathers, gathered_product),
                 Recipe("product of few rows with its operand", _has_own_producers, tensor_product),

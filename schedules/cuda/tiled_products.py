@@ -458,16 +458,17 @@ def product_of_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
 
 
 def has_plain_copies(s: lp.Schedule, stage: str) -> bool:
-    """Whether `stage` is a product in tiles of float32, of an array that is copied for it as it lies, as one that is
-    both its operands is."""
+    """Whether `stage` is a product in tiles, of float32 or of 16 bits, of an array that is copied for it as it lies, as
+    one that is both its operands is."""
     c = contraction(s, stage)
-    return c is not None and is_float32(s, c) and is_tiled(s, stage) and bool(_plain_copies_for(s, stage))
+    taken = c is not None and (is_float32(s, c) or pairs(s, c))
+    return taken and is_tiled(s, stage) and bool(_plain_copies_for(s, stage))
 
 
 def product_without_copies(s: lp.Schedule, stage: str) -> lp.Schedule:
-    """A product of float32 whose tiles are copied from the arrays that it has plain copies of, which are left out."""
+    """The product `stage` whose tiles are copied from the arrays that it has plain copies of, which are left out."""
     copies = _plain_copies_for(s, stage)
-    s = multiply(s, stage)
+    s = _of_stored_pairs(s, stage) if pairs(s, require_contraction(s, stage)) else multiply(s, stage)
     for copy in copies:
         s = s.compute_inline(copy)
     return s

@@ -120,16 +120,30 @@ def test_products_of_converted_operands_are_right() -> None:
         assert_equivalent(s, _converted_product(s, "matmul"))
 
 
-@pytest.mark.parametrize(("rows", "depth"), [(96, 32), (65, 20)])
-def test_an_array_that_is_both_operands_of_float32_is_copied_to_tiles_alone(rows: int, depth: int) -> None:
-    x = lp.placeholder((rows, depth), "float32", name="x")
-    s = lp.Schedule(x @ x.T)
-    made = schedules.auto(s, "cuda", arch="sm_90a")
-    assert lp.predict(made, "cuda", arch="sm_90a").kernels == 1
-    (lowered,) = lp.lower(made, "cuda")
-    given = np.random.default_rng(rows).integers(1, 99, (rows, depth)).astype(np.float32)  # no term is 0
-    (found,) = lp.interpret(lowered, [given]).values()
-    np.testing.assert_array_equal(found, given @ given.T)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "arch", "first"),
+    [
+        ((96, 32), "float32", "sm_90a", True),
+        ((65, 20), "float32", "sm_90a", True),
+        ((128, 64), "bfloat16", "sm_90a", True),
+        ((64, 128), "bfloat16", "sm_90a", False),
+        ((70, 33), "float16", "sm_80", True),
+        ((3, 27, 40), "bfloat16", "sm_90a", True),
+    ],
+)
+def test_an_array_that_is_both_operands_is_copied_to_tiles_alone(
+    shape: tuple[int, ...], dtype: str, arch: str, first: bool
+) -> None:
+    x = lp.placeholder(shape, dtype, name="x")
+    turned = lp.swapaxes(x, -1, -2)
+    s = lp.Schedule(x @ turned if first else turned @ x)
+    made = schedules.auto(s, "cuda", arch=arch)
+    assert lp.predict(made, "cuda", arch=arch).kernels == 1
+    with lp.scheduling_for(lp.machine(arch)):
+        (lowered,) = lp.lower(made, "cuda")
+    given = np.random.default_rng(shape[0]).integers(1, 9, shape).astype(x.dtype.numpy)  # no term is 0
+    (got,), (want,) = (lp.interpret(f, [given]).values() for f in (lowered, s.func))
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
