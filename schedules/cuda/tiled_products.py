@@ -69,6 +69,9 @@ SIMT_BLOCKS = 4
 """Blocks of such tiles for each processor, about, where sums are cut into parts."""
 LARGE_SIMT_TILE = (128, 64), (8, 8)
 """The same where rows and columns fill one: more products for each load from shared memory."""
+WARP_TILE: dict[str, Any] = {"block": (64, 32), "part": (8, 8), "depth": 16}
+"""A tile for each warp, which loads fewer elements for each product; of few columns, so that fewer are filled up, and
+of so few steps at a time that many tiles share a processor."""
 NEARLY_SHORT = 24
 """How long rows or columns are at least that are worth a tile of 32, where there are several tiles."""
 FEW_STEPS = 2
@@ -441,6 +444,9 @@ def _in_small_tiles(
                 partial(_by_warps, stage=c.stage, how=matmul_simt_split, options=options | made | {"parts": n})
                 for n in part_counts(sizes.depth, SIMT_BLOCKS * processors // tiles)
             ]
+    (high, wide), made = WARP_TILE["block"], {"within": within} if within else {}
+    if sizes.rows >= high and sizes.columns >= wide and tile_count(sizes, WARP_TILE) >= processors:
+        recipes.append(partial(_with_epilogue, stage=c.stage, how=matmul_simt, options=WARP_TILE | made))
     return recipes
 
 

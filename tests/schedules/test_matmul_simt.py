@@ -8,6 +8,7 @@ import schedules
 from loopir.interp.interpret import interpret
 from loopir.testing import bank_conflicts
 from schedules.cuda.matmul_simt import matmul_simt
+from schedules.cuda.tiled_products import WARP_TILE
 
 
 def product(lies: str, m: object, n: object, k: object) -> lp.Schedule:
@@ -27,6 +28,27 @@ def test_tiles_are_the_product(lies: str, stages: int, m: int, n: int, k: int) -
     given = [np.ascontiguousarray(x.T if how == "t" else x, np.float32) for x, how in zip((a, b), lies, strict=True)]
     (found,) = interpret(lp.lower(s, "cuda")[0], given).values()
     assert np.array_equal(found, a @ b)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 40, 32), (70, 36, 21)])
+def test_tiles_of_a_warp_are_the_product(m: int, n: int, k: int) -> None:
+    s = product("nn", m, n, k)
+    made = matmul_simt(s, s.stages[-1], **WARP_TILE)
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-4, 5, x).astype("float32") for x in ((m, k), (k, n))]
+    (found,) = interpret(lp.lower(made, "cuda")[0], given).values()
+    assert np.array_equal(found, given[0] @ given[1])
+
+
+@pytest.mark.parametrize(("n", "k"), [(96, 256), (80, 201)])
+def test_many_rows_of_few_columns_are_near_what_is_multiplied(n: int, k: int) -> None:
+    """Columns that are no whole tiles of 64, and loads from shared memory, cost at most as much again."""
+    made = schedules.auto(product("nn", 25600, n, k), "cuda", arch="sm_90a")
+    machine = lp.machine("sm_90a")
+    units = 25600 * n * k / (machine.processors * machine.lanes * machine.clock)
+    assert lp.predict(made, "cuda", arch="sm_90a").seconds < 2.2 * units
+    (used,) = lp.compile_source(made, "sm_90a").resources.values()
+    assert used.spill_stores == used.spill_loads == used.stack == 0
 
 
 @pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
