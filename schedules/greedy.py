@@ -391,6 +391,8 @@ class Greedy:
                 continue
             if not (p.may_price(rest) and p.may_price(both)):
                 return False
+            if p.price(rest).seconds + p.found(both).bound / NEAR_BOUND >= before - TICK:
+                continue  # however fast the other is
             made = {g: p.price(g) for g in (rest, both)}
             after = sum(g.seconds for g in made.values())
             if after < before - TICK:
