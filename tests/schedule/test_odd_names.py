@@ -67,7 +67,8 @@ def test_threads_are_no_more_than_there_can_be(threads: int) -> None:
         nest().build("llvm", threads=threads)
 
 
-def test_a_size_called_n_is_a_size_to_suggest() -> None:
+def test_a_size_called_n_is_a_size_to_suggest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopir.show.suggest.BUDGET", float("inf"))
     s = nest()
     assert s.suggest(n=512)
     with pytest.raises(ValueError, match="f has no size 'm'; its sizes are n"):

@@ -5,6 +5,12 @@ import pytest
 import loopir as lp
 
 
+@pytest.fixture(autouse=True)
+def _any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All moves are tried, however slow or busy the machine is."""
+    monkeypatch.setattr("loopir.show.suggest.BUDGET", float("inf"))
+
+
 def product(n: object = 1024) -> lp.Schedule:
     A, B = (lp.placeholder((n, n), "float32", name=x) for x in "AB")
     return lp.Schedule(lp.relu(A @ B))
