@@ -29,6 +29,7 @@ from .cuda.auto_gpu import gpu
 from .cuda.cheapest import cheapest
 from .cuda.column_blocks import along_columns, along_few_columns, few_column_blocks
 from .cuda.elementwise import elementwise
+from .cuda.pair_folds import pair_fold
 from .cuda.product_chains import product_chain
 from .cuda.product_chains_mma import product_chain_mma
 from .cuda.recipe_table import lowered
@@ -405,6 +406,12 @@ def made_in_tiles(view: View, product: str) -> set[str]:
     return set(producers_of_right(view.schedule, product))
 
 
+def _made_of_pairs(view: View) -> set[str]:
+    """The products that folds over pairs compute in registers."""
+    found = [pair_fold(view.schedule, x) for x in view.folds if view.products and x not in view.products]
+    return {x for pairs in found if pairs is not None for x in pairs.made}
+
+
 def least_launches(view: View) -> int:
     """How many kernels there are at least where products in tiles are kernels, and folds run before or after them.
 
@@ -412,7 +419,7 @@ def least_launches(view: View) -> int:
     what is made where its tiles are copied. Parts that read nothing of one another are apart, but for statistics of the
     same columns: with products among them there is nothing to win over each part by itself.
     """
-    products, depth, parts = set(view.products), dict[str, int](), len(unrelated_parts(view))
+    products, depth, parts = set(view.products) - _made_of_pairs(view), dict[str, int](), len(unrelated_parts(view))
     if not products:
         return 1 if parts > 1 and along_columns(view.schedule) else parts
     if parts > 1:

@@ -15,6 +15,7 @@ from typing import Any
 
 import loopir as lp
 
+from ..common.contraction import contraction
 from ..common.fusion import epilogue
 from ..common.nest_queries import (
     batched,
@@ -31,16 +32,22 @@ from ..common.nest_queries import (
     written_by,
 )
 from .cheapest import cheapest
+from .matmul_mma import aligned_vector, rounded
 from .reduction import reduction
 
 THREADS, SIDES = 512, (32, 16, 8)
 """Threads of a block, and how many of them stand along rows: the rest are parts of the columns."""
 MOST_ROWS, MOST_COLUMNS = 8, 4
 """Rows of a thread, and columns that it goes through at once, at most."""
-MOST_REGISTERS = 96
+MOST_REGISTERS = 100
 """What a thread keeps of rows and columns, at most: more, and too few threads fit a processor."""
-MOST_TERMS, MOST_INSIDE = 16, 8
-"""Elements that are folded of a pair first, at most, and results that a pair adds to."""
+MOST_TERMS, MOST_FLOAT_TERMS, MOST_INSIDE = 16, 32, 8
+"""Elements that are folded of a pair first, at most; of float32, of which tensor cores take no products; and results
+that a pair adds to."""
+ALONE = 128
+"""Threads of a small block, which may all stand along rows, each with all columns, where rows are many."""
+VECTOR = 4
+"""Elements that a thread loads together, where a row or a column is made of these."""
 FEWEST = 64
 """Rows and columns, at least: fewer are no work for threads along both."""
 
@@ -66,7 +73,7 @@ def pair_fold(s: lp.Schedule, stage: str) -> PairFold | None:
     over, free = s.reduced(stage), spatial_loops(s, stage)
     if not _is_known(s, stage) or (extent(s, over[0]) or 0) < FEWEST:
         return None
-    made = _folds_for(s, stage)
+    made = tuple(x for x in _folds_for(s, stage) if _is_of_pairs(s, x, stage, over[0]))
     rows = _row_loops(s, stage, over[0], made)
     if not rows:
         return None
@@ -86,6 +93,13 @@ def _folds_for(s: lp.Schedule, stage: str) -> tuple[str, ...]:
     read = {t.buffer for t in reads_of(s, stage)}
     folds = (x for x in s.stages if s.reduced(x) and not read.isdisjoint(written_by(s, x)))
     return tuple(x for x in folds if reader(s, x) == stage)
+
+
+def _is_of_pairs(s: lp.Schedule, made: str, stage: str, column: str) -> bool:
+    """Whether what `stage` reads of `made` depends on the `column` and on other loops."""
+    reads = [t for t in reads_of(s, stage) if t.buffer == result_of(s, made)]
+    free = spatial_loops(s, stage)
+    return any(not t.invariant(column) and not all(map(t.invariant, free)) for t in reads)
 
 
 def _is_known(s: lp.Schedule, stage: str) -> bool:
@@ -113,7 +127,7 @@ def _rows_of_pairs(s: lp.Schedule, stage: str, taker: str) -> set[str]:
     """The loops of `taker` that count the rows of the pairs that it reads, of each of which `stage` folds few elements,
     loaded of a row or of a column; none where it does something else."""
     terms, free, loads = iterations(s, s.reduced(stage)), spatial_loops(s, stage), reads_of(s, stage)
-    if terms is None or terms > MOST_TERMS or not one_nest(s, stage):
+    if terms is None or terms > _most_terms(s, stage) or not one_nest(s, stage):
         return set()
     places = _places(s, stage, taker)
     (column,) = (places.get(x) for x in s.reduced(taker))
@@ -121,6 +135,13 @@ def _rows_of_pairs(s: lp.Schedule, stage: str, taker: str) -> set[str]:
         return set()
     met = {x for x, y in places.items() if y != column and not any(_of_both(t, y, column) for t in loads)}
     return {x for x in met if not all(t.invariant(places[x]) for t in loads)}
+
+
+def _most_terms(s: lp.Schedule, stage: str) -> int:
+    """The most elements that are folded of a pair first: fewer where tensor cores multiply them."""
+    c = contraction(s, stage, of_one_buffer=True)
+    is_float = all(t.dtype.name == "float32" for t in s.accesses(stage))
+    return MOST_FLOAT_TERMS if is_float and (c is None or not rounded(s, c)) else MOST_TERMS
 
 
 def _places(s: lp.Schedule, stage: str, taker: str) -> dict[str, str]:
@@ -160,6 +181,7 @@ def pair_folds(s: lp.Schedule, stage: str) -> lp.Schedule:
         raise lp.ScheduleError(f"{stage} folds no pairs of rows and columns")
     tiles = [dict(zip(("side", "rows", "parts"), tile, strict=True)) for tile in _tile_sizes(s, found)]
     recipes = [partial(pairs_in_tiles, stage=stage, **tile) for tile in tiles]
+    recipes += [partial(pairs_in_tiles, stage=stage, **tile) for tile in _blocks_along_rows(s, stage, found)]
     others = [] if found.made else [partial(_as_any_fold, stage=stage)]
     made = cheapest(s, [*recipes, *others], part=(*found.made, stage))
     if made is None:
@@ -186,6 +208,39 @@ def _tile_sizes(s: lp.Schedule, found: PairFold) -> list[tuple[int, int, int]]:
     return [*out]
 
 
+def _blocks_along_rows(s: lp.Schedule, stage: str, found: PairFold) -> list[dict[str, int]]:
+    """Blocks of few threads, all of which stand along rows, or a warp of them: as many rows for each as fit registers
+    and leave a block for each processor."""
+    rows, batch = extent(s, found.row) or 1, iterations(s, found.batch) or 1
+    columns, out = _columns_at_once(s, stage, found), list[dict[str, int]]()
+    for side in (ALONE, SIDES[0]):
+        enough = (n for n in (4, 2, 1) if batch * -(-rows // (n * side)) >= lp.machine().processors)
+        fits = (n for n in enough if _registers_of_thread(s, stage, found, n, columns) <= MOST_REGISTERS)
+        out += [{"side": side, "rows": n, "threads": ALONE} for n in [*fits][:1]]
+    return out
+
+
+def _elements_of_pair(s: lp.Schedule, stage: str, found: PairFold) -> tuple[int, int]:
+    """How many elements there are of a row, and of a column, that the stages read which fold something of a pair."""
+    kept = dict[tuple[bool, str], int]()
+    for x in found.made:
+        column = _places(s, x, stage)[found.column]
+        for t in reads_of(s, x):
+            kept[t.invariant(column), t.buffer] = iterations(s, s.reduced(x)) or 1
+    of_row, of_column = (sum(n for (side, _), n in kept.items() if side == is_row) for is_row in (True, False))
+    return max(1, of_row), max(1, of_column)
+
+
+def _columns_at_once(s: lp.Schedule, stage: str, found: PairFold) -> int:
+    return max(1, MOST_COLUMNS // -(-max(_elements_of_pair(s, stage, found)) // MOST_COLUMNS))
+
+
+def _registers_of_thread(s: lp.Schedule, stage: str, found: PairFold, rows: int, columns: int) -> int:
+    """About how many registers a thread needs for so many of its rows and columns, and for results."""
+    of_row, of_column = _elements_of_pair(s, stage, found)
+    return rows * of_row + columns * of_column + rows * prod(extent(s, x) or 1 for x in found.inside)
+
+
 @lp.composite
 def pairs_in_tiles(
     s: lp.Schedule,
@@ -203,11 +258,9 @@ def pairs_in_tiles(
     found = pair_fold(s, stage)
     if found is None:
         raise lp.ScheduleError(f"{stage} folds no pairs of rows and columns")
-    terms = max((iterations(s, s.reduced(x)) or 1 for x in found.made), default=1)
-    results = rows * prod(extent(s, x) or 1 for x in found.inside)
-    columns = columns or max(1, MOST_COLUMNS // -(-terms // MOST_COLUMNS))
-    if (rows + columns) * terms + results > MOST_REGISTERS:
-        raise lp.ScheduleError(f"{rows} rows and {columns} columns of {terms} elements are too many for registers")
+    columns = columns or _columns_at_once(s, stage, found)
+    if _registers_of_thread(s, stage, found, rows, columns) > MOST_REGISTERS:
+        raise lp.ScheduleError(f"{rows} rows and {columns} columns at once are too many for registers")
     count, column, batch, first = -(-(extent(s, found.column) or 1) // parts), found.column, found.batch, stage
     if parts > 1:
         s, (piece, column) = s.split(column, count).with_loops
@@ -247,6 +300,19 @@ def _in_thread_registers(s: lp.Schedule, stages: Sequence[str], thread: str, tur
                 found[t.buffer, *own] = thread if t.invariant(turn) else turn
         for (buffer, *own), at in found.items():
             if s.why("reindex", stage, buffer, *own, at=at) is None:
-                s = s.reindex(stage, buffer, *own, at=at)
+                s, made = s.reindex(stage, buffer, *own, at=at).with_stage
                 s = s.set_scope(s.last.buffers[0], "local")
+                s = _copied_by_vectors(s, made)
     return s
+
+
+def _copied_by_vectors(s: lp.Schedule, copy: str) -> lp.Schedule:
+    """`s` with the innermost loop of `copy` in vectors, where rows in memory are made of these."""
+    *_, last = s.loops(copy)
+    length = extent(s, last) or 1
+    if any(not t.contiguous(last) for t in s.accesses(copy)) or length % VECTOR:
+        return s
+    if aligned_vector(s, copy, VECTOR) < VECTOR:
+        return s
+    s, (_, element) = s.split(last, VECTOR, tail="exact").with_loops
+    return if_legal(s, "vectorize", element)
