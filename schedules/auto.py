@@ -129,7 +129,7 @@ def _seconds_in_steps(s: lp.Schedule, made: lp.Schedule, machine: lp.Machine) ->
     """Seconds that a plan of `s` takes at least for nests in steps that wait for one another, of which it makes the
     same kernels as `made` has, if there are several; and for launching these, and what `made` has before, between and
     after them."""
-    stages = {x for x in s.stages if in_steps(s, x)}
+    stages = {nest.stages[0] for nest in lp.nests(s.func) if nest.stages and in_steps(s, nest.stages[0])}
     if not stages:
         return 0.0
     sizes = dict.fromkeys(made.func.sizes, lp.TYPICAL_SIZE)

@@ -50,8 +50,9 @@ NETWORK_SIZE = 64
 """Elements of a row from which on a network makes fewer comparisons than ranks do."""
 MOST_IN_A_NETWORK = 1 << 28
 """Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
-MOST_BY_PHASES = 256
-"""Elements of the longest row whose phases have a nest each, of which there are few enough to be scheduled soon."""
+MOST_BY_PHASES = 4096
+"""Elements of the longest row whose phases have a nest each, of which there are few enough to be scheduled soon, and of
+which a block's shared memory holds two copies."""
 LEAST_SIDE_BY_SIDE = 16
 """Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8

@@ -43,7 +43,7 @@ from .short_folds import folds_in_steps, has_steps, short_fold, short_folds
 from .stacked_parts import part_loop, stacked_parts
 from .state_columns import columns_of_state, has_state
 from .stencil_rows import neighbours, reaches
-from .steps_in_blocks import cheapest_steps, in_steps, own_intermediates
+from .steps_in_blocks import cheapest_steps, in_steps, leads_steps, own_intermediates
 from .tiled_products import (
     contraction_in_parts,
     deep_product,
@@ -95,8 +95,11 @@ def gpu(s: lp.Schedule, threads: int = DEFAULT_THREADS, arch: str | lp.Machine |
 def _cheapest_form(s: lp.Schedule, schedule: Callable[[lp.Schedule], lp.Schedule]) -> lp.Schedule:
     """What `schedule` makes of `s` as it is written, or with its updates as reductions, or its statements in nests of
     their own, where it is written otherwise: the cheapest."""
-    plain = all(one_nest(s, x) or in_steps(s, x) for x in s.stages)
-    if s.trace or (plain and all(s.why("fold_into_reduce", x) is not None for x in s.stages)):
+    if s.trace:
+        return schedule(s)
+    firsts = [nest.stages[0] for nest in lp.nests(s.func) if nest.stages]
+    plain = all(one_nest(s, x) or in_steps(s, x) for x in firsts)
+    if plain and all(s.why("fold_into_reduce", x) is not None for x in s.stages):
         return schedule(s)
     folds = normalized(s)
     forms = [s, folds, rectangular(folds)]
@@ -122,7 +125,7 @@ def _by_table(threads: int, s: lp.Schedule, *, is_new: bool) -> lp.Schedule:
 def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
     """What `gpu` does, in order; of the rows of a phase, the first that gives something has the stage."""
     return (
-        Phase([Recipe("rows of intermediates for steps", in_steps, own_intermediates, checked=False)]),
+        Phase([Recipe("rows of intermediates for steps", leads_steps, own_intermediates, checked=False)]),
         Phase(
             [Recipe("inline what is read once", _always, lambda s, _: over_folds(inlined(s)), checked=False)],
             whole=True,
@@ -148,7 +151,7 @@ def table(threads: int = DEFAULT_THREADS) -> tuple[Phase, ...]:
                 Recipe("scan", is_scan, batched_scan),
                 Recipe("recurrence", is_recurrence, recurrence),
                 Recipe("columns of a state", has_state, columns_of_state),
-                Recipe("steps of rows in blocks", in_steps, partial(cheapest_steps, threads)),
+                Recipe("steps of rows in blocks", leads_steps, partial(cheapest_steps, threads)),
             ]
         ),
         Phase(

@@ -36,6 +36,11 @@ def in_steps(s: lp.Schedule, stage: str) -> bool:
     )
 
 
+def leads_steps(s: lp.Schedule, stage: str) -> bool:
+    """Whether `stage` is the first statement of a nest that is `in_steps`: its others would be told the same."""
+    return not one_nest(s, stage) and statements_beside(s, stage)[0] == stage and in_steps(s, stage)
+
+
 @lp.composite
 def own_intermediates(s: lp.Schedule, stage: str) -> lp.Schedule:
     """The nest of `stage` with a row of its intermediates for each iteration of its outermost loop, and no more.

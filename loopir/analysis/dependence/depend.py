@@ -27,7 +27,7 @@ from loopir.analysis.presburger.constraints import SIZE, ConstraintSystem, Names
 from loopir.analysis.presburger.infeasible import Linear
 from loopir.errors import Witness
 from loopir.interp.interpret import cond_holds
-from loopir.ir.grammar import Cmp, Cond, Func, Index
+from loopir.ir.grammar import Cmp, Cond, Func, Index, Var
 from loopir.ir.layout.layouts import evaluate, evaluated
 from loopir.ir.traverse.memo import cached
 from loopir.ir.traverse.walk import loop_of, nests_declaring
@@ -211,12 +211,21 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
     if nest is not None and element_determines_loops(func, nest, [loop]):
         return
     inside = [s for s in statements_in(func, nests_declaring(loop)) if loop in s.dims]
-    renewed = {a.buffer for s in inside for a in s.accesses if loop in a.private}  # each iteration has its own
+    own = {a.buffer for s in inside for a in s.accesses if loop in a.private} | _divided(inside, loop)
     for s, t in conflicting_pairs(inside):
         end = s.when.index(loop) + 1
         meet = (s.writes & t.touches) | (s.touches & t.writes)
-        if s.when[:end] == t.when[:end] and not meet <= renewed:
+        if s.when[:end] == t.when[:end] and not meet <= own:
             yield s, t, before(instance_times(s.when[:end], "s"), instance_times(t.when[:end], "t"))[-1:]
+
+
+def _divided(inside: Sequence[Statement], loop: str) -> set[str]:
+    """The buffers of which each iteration of `loop` has elements of its own: one index of all accesses is the loop."""
+    dims: dict[str, set[int]] = {}
+    for a in (a for s in inside for a in s.accesses):
+        here = {n for n, x in enumerate(a.at) if isinstance(x, Var) and x.name == loop}
+        dims[a.buffer] = dims.get(a.buffer, here) & here
+    return {buffer for buffer, found in dims.items() if found}
 
 
 # ---------------------------------------------------------------- the search

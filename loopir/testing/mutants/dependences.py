@@ -56,6 +56,11 @@ DEPENDENCES = family(
         "folds_commute=together and loop in s.over and s.key == t.key", "folds_commute=True", KIND_STEPS,
     ),
     Mutant(
+        "one index for all", "elements that a loop tells at one access are taken to be its own at every one",
+        "analysis.dependence.depend:_divided", "dims.get(a.buffer, here) & here", "dims.get(a.buffer, here) | here",
+        KIND_STEPS,
+    ),
+    Mutant(
         "one digit too many", "elements whose low digits differ by a whole tile count as different",
         "analysis.presburger.infeasible:digits", "most + c < g", "most + c <= g",
         steps("parallel", programs=tiny(nests=1, temporaries="never", mostly="digits"), most=1),
