@@ -40,7 +40,8 @@ THREADS, SIDES = 512, (32, 16, 8)
 MOST_ROWS, MOST_COLUMNS = 8, 4
 """Rows of a thread, and columns that it goes through at once, at most."""
 MOST_REGISTERS = 100
-"""What a thread keeps of rows and columns, at most: more, and too few threads fit a processor."""
+"""What a thread keeps of rows, columns and results, at most, of the 128 registers that it has where a processor holds
+a block of THREADS: the others take addresses and what is computed."""
 MOST_TERMS, MOST_FLOAT_TERMS, MOST_INSIDE = 16, 32, 8
 """Elements that are folded of a pair first, at most; of float32, of which tensor cores take no products; and results
 that a pair adds to."""

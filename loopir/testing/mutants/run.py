@@ -19,7 +19,7 @@ from loopir.ir.traverse.walk import bodies, free_vars, loops
 from loopir.testing.checking import QUIET, Wrong
 from loopir.testing.mutants.mutant import Hunt, Mutant
 
-EXAMPLES = 500
+EXAMPLES = 2000
 """Within so many a mutant has to be found."""
 
 
