@@ -211,7 +211,7 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
     if nest is not None and element_determines_loops(func, nest, [loop]):
         return
     inside = [s for s in statements_in(func, nests_declaring(loop)) if loop in s.dims]
-    own = {a.buffer for s in inside for a in s.accesses if loop in a.private} | _divided(inside, loop)
+    own = {a.buffer for s in inside for a in s.accesses if loop in a.private} | _indexed_by(inside, loop)
     for s, t in conflicting_pairs(inside):
         end = s.when.index(loop) + 1
         meet = (s.writes & t.touches) | (s.touches & t.writes)
@@ -219,7 +219,7 @@ def _in_loop(func: Func, loop: str) -> Iterator[tuple[Statement, Statement, list
             yield s, t, before(instance_times(s.when[:end], "s"), instance_times(t.when[:end], "t"))[-1:]
 
 
-def _divided(inside: Sequence[Statement], loop: str) -> set[str]:
+def _indexed_by(inside: Sequence[Statement], loop: str) -> set[str]:
     """The buffers of which each iteration of `loop` has elements of its own: one index of all accesses is the loop."""
     dims: dict[str, set[int]] = {}
     for a in (a for s in inside for a in s.accesses):

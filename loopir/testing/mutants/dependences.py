@@ -57,7 +57,7 @@ DEPENDENCES = family(
     ),
     Mutant(
         "one index for all", "elements that a loop tells at one access are taken to be its own at every one",
-        "analysis.dependence.depend:_divided", "dims.get(a.buffer, here) & here", "dims.get(a.buffer, here) | here",
+        "analysis.dependence.depend:_indexed_by", "dims.get(a.buffer, here) & here", "dims.get(a.buffer, here) | here",
         KIND_STEPS,
     ),
     Mutant(
