@@ -17,12 +17,13 @@ from loopir.codegen.index_bounds import INT32_END
 from loopir.codegen.llvm.amx_tiles import allocated, configure, in_tiles, release, uses_tiles
 from loopir.codegen.llvm.atomic import update
 from loopir.codegen.llvm.builder import Builder
+from loopir.codegen.llvm.interleaved_stores import interleaved_stores, store_interleaved
 from loopir.codegen.llvm.ir_text import I32, I64, POINTER, VOID, Constant, Function, Module, Operand, word, zero
 from loopir.codegen.llvm.issue import issue, prefetch
 from loopir.codegen.llvm.loop_metadata import no_optimize_note
 from loopir.codegen.llvm.narrow_index import IndexWidth
 from loopir.codegen.llvm.parallel_ranges import shared
-from loopir.codegen.llvm.values import Values
+from loopir.codegen.llvm.values import MAX_SHUFFLE_DISTANCE, Values
 from loopir.codegen.overflow import index_bounds
 from loopir.codegen.params import Params, kernels_of, params_of
 from loopir.errors import LowerError
@@ -180,8 +181,13 @@ class _Emitter:
     # ------------------------------------------------------------ statements
 
     def body(self, body: Body) -> None:
-        for s in body:
-            self.stmt(s)
+        n = 0
+        while n < len(body):
+            if group := interleaved_stores(body[n : n + MAX_SHUFFLE_DISTANCE], self.values):
+                store_interleaved(group, self.values)
+            else:
+                self.stmt(body[n])
+            n += max(1, len(group))
 
     def stmt(self, s: Stmt) -> None:
         match s:

@@ -377,11 +377,14 @@ class Values:
             self.known.pop(name, None)
 
     def copy(self, b: Buffer, at: Index, value: Value) -> None:
-        """Store a value; what is one of the same type in memory goes there as it is."""
+        """Store a value."""
+        self.store_raw(b, at, self.raw_of(b, value))
+
+    def raw_of(self, b: Buffer, value: Value) -> Operand:
+        """A value as `b` has it in memory; what is one of the same type in memory stays as it is."""
         if isinstance(value, Load) and value.buffer.dtype == b.dtype:
-            self.store_raw(b, at, self.raw(value.buffer, value.at[0]))
-        else:
-            self.store(b, at, self.whole(value))
+            return self.raw(value.buffer, value.at[0])
+        return ops.to_memory(self.b, self.whole(value), b.dtype)
 
     def store(self, b: Buffer, at: Index, value: Operand) -> None:
         self.store_raw(b, at, ops.to_memory(self.b, value, b.dtype))
