@@ -124,6 +124,31 @@ def test_programs_of_several_kernels_with_memory_of_their_own(threads: int) -> N
         np.testing.assert_array_equal(k(y), (y[::-1] + 1) * 2)
 
 
+@pytest.mark.parametrize(("count", "short"), [(direct_call.MAX_ARRAYS, True), (direct_call.MAX_ARRAYS + 1, False)])
+def test_programs_of_many_arrays(count: int, short: bool) -> None:
+    xs = [lp.placeholder((5,), "float32", name=f"x{n}") for n in range(count - 1)]
+    k = lp.Schedule(sum(xs[1:], xs[0]).named("y")).build("llvm")
+    given = [np.full(5, 2.0**n, np.float32) for n in range(count - 1)]
+    for _ in range(2):
+        np.testing.assert_array_equal(k(*given), np.full(5, 2.0 ** (count - 1) - 1))
+    assert (k._direct is not None) == short
+    y = np.zeros(9, np.float32)
+    for n in (0, count - 2):
+        with pytest.raises(ValueError, match="overlaps"):
+            k(*given[:n], y[:5], *given[n + 1 :], out=(y[4:],))
+
+
+@pytest.mark.parametrize(("count", "short"), [(direct_call.MAX_KERNELS, True), (direct_call.MAX_KERNELS + 1, False)])
+def test_programs_of_many_kernels(count: int, short: bool) -> None:
+    nests = "".join(f"    for i{n} in range(7):\n        Y[i{n}] = Y[i{n}] * 2.0\n" for n in range(count))
+    k = lp.Schedule(lp.parse(f'def f(Y: "inout float32[7]"):\n{nests}')).build("llvm")
+    y = np.ones(7, np.float32)
+    for n in (1, 2):
+        k(y)
+        assert (y == 2.0 ** (count * n)).all()
+    assert (k._direct is not None) == short
+
+
 def test_threads_that_call_at_once_do_not_share_an_intermediate() -> None:
     k, wrong = two_stages(1), list[int]()
     x = np.zeros((64, 9), np.float32)

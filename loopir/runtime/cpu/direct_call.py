@@ -29,9 +29,9 @@ from loopir.runtime.llvm_jit import Library
 HEAD = object.__basicsize__
 FIELDS = {"data": HEAD, "nd": HEAD + 8, "dims": HEAD + 16, "descr": HEAD + 40, "flags": HEAD + 48}
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
-MAX_ARRAYS = 8
-"""Arrays of a call, dimensions of an array, and kernels of a program."""
-ROW = 6 + MAX_ARRAYS
+MAX_ARRAYS, MAX_DIMS, MAX_KERNELS = 16, 8, 32
+"""Arrays of a call, dimensions of an array, and kernels of a program: the code for more takes long to compile."""
+ROW = 6 + MAX_DIMS
 """Words on an array: type, dtype, dimensions, flags, bits of the address that are 0, bytes; then its shape."""
 OTHER = -1
 """What the function gives for a call that does not fit."""
@@ -92,14 +92,15 @@ no:
 """
 
 
-def _source(count: int, totals: Sequence[int], alone: bool) -> str:
-    """`direct(table, x0, x1, ...)` for `count` arrays and kernels of `totals` words; by one thread at once if `alone`.
+def _source(written: Sequence[bool], totals: Sequence[int], alone: bool) -> str:
+    """`direct(table, x0, x1, ...)` for arrays, some of them `written`, and kernels of `totals` words; by one thread at
+    once if `alone`.
 
     After the rows of the arrays the table has the address of a word that is 1 while the pool's threads live, and one
     that is 1 while a thread is here; then each kernel's address, and by word of it two: whether it is the address of an
     array's data, and which one's, or the word itself.
     """
-    code = _Lines()
+    code, count = _Lines(), len(written)
     rows = [code.at("%table", n * ROW) for n in range(count)]
     for n in range(count):
         code.demand(
@@ -109,14 +110,10 @@ def _source(count: int, totals: Sequence[int], alone: bool) -> str:
         code.demand(f"call i1 @same(ptr %x{n}, ptr {rows[n]})")
     data = [code.word(f"%x{n}", FIELDS["data"] // 8) for n in range(count)]
     ends = [code.new(f"add i64 {data[n]}, {code.word(rows[n], 5)}") for n in range(count)]
-    written = [code.new(f"and i64 {code.word(rows[n], 3)}, {WRITEABLE}") for n in range(count)]
-    for n in range(count):
-        for k in range(n):
-            either = code.new(f"icmp ne i64 {code.new(f'or i64 {written[n]}, {written[k]}')}, 0")
-            before = code.new(f"icmp ult i64 {data[n]}, {ends[k]}")
-            after = code.new(f"icmp ult i64 {data[k]}, {ends[n]}")
-            both = code.new(f"and i1 {code.new(f'and i1 {before}, {after}')}, {either}")
-            code.demand(f"xor i1 {both}, true")
+    for n, k in ((n, k) for n in range(count) for k in range(n) if written[n] or written[k]):
+        before = code.new(f"icmp ult i64 {data[n]}, {ends[k]}")
+        after = code.new(f"icmp ult i64 {data[k]}, {ends[n]}")
+        code.demand(f"xor i1 {code.new(f'and i1 {before}, {after}')}, true")
     code.lines.append(f"  %data = alloca [{count} x i64]")
     for n in range(count):
         code.lines.append(f"  store i64 {data[n]}, ptr {code.at('%data', n)}")
@@ -178,10 +175,10 @@ class _Lines:
 
 
 @lru_cache(maxsize=64)
-def _function(count: int, totals: tuple[int, ...], alone: bool) -> tuple[Any, Library]:
+def _function(written: tuple[bool, ...], totals: tuple[int, ...], alone: bool) -> tuple[Any, Library]:
     """The function, and what it is in: whoever calls it keeps that, too."""
-    library = Library(_source(count, totals, alone))
-    return library.bind("direct", ctypes.c_int32, ctypes.c_void_p, *[ctypes.py_object] * count), library
+    library = Library(_source(written, totals, alone))
+    return library.bind("direct", ctypes.c_int32, ctypes.c_void_p, *[ctypes.py_object] * len(written)), library
 
 
 @dataclass(frozen=True)
@@ -243,7 +240,7 @@ def direct(
     None for a program that asks for more than kernels and memory, for one of many kernels, or for other arrays.
     """
     arrays = [t.array for t in bound.arrays]
-    plain = all(type(x) is np.ndarray and x.ndim <= MAX_ARRAYS and x.flags.c_contiguous for x in arrays)
+    plain = all(type(x) is np.ndarray and x.ndim <= MAX_DIMS and x.flags.c_contiguous for x in arrays)
     if not _known() or not plain or len(arrays) > MAX_ARRAYS:
         return None
     recorder, slots = Recorder(entries, arena), [_Slot(n) for n in range(len(arrays))]
@@ -251,7 +248,7 @@ def direct(
         host(recorder, *bound.sizes, *slots)
     except (AttributeError, MemoryError):  # tests, or memory that there is not
         return None
-    if not 0 < len(recorder.calls) <= MAX_ARRAYS:
+    if not 0 < len(recorder.calls) <= MAX_KERNELS:
         return None
     order = sorted(range(len(arrays)), key=lambda n: signature.args[n].access == "out")
     table: list[int] = []
@@ -259,7 +256,7 @@ def direct(
         x, spec = arrays[n], signature.args[n]
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if spec.access != "in" else 0)
         row = [id(np.ndarray), id(x.dtype), x.ndim, flags, spec.numpy.itemsize - 1, prod(x.shape) * spec.numpy.itemsize]
-        table += [*row, *x.shape, *[0] * (MAX_ARRAYS - x.ndim)]
+        table += [*row, *x.shape, *[0] * (MAX_DIMS - x.ndim)]
     place = {n: k for k, n in enumerate(order)}
     table += [ctypes.addressof(entries.living), 0]
     for kernel, words in recorder.calls:
@@ -267,7 +264,8 @@ def direct(
         for w in words:
             table += [1, place[w.number]] if isinstance(w, _Slot) else [0, int(w)]
     totals = tuple(len(words) for _, words in recorder.calls)
-    function, library = _function(len(arrays), totals, bool(recorder.held))
+    written = tuple(signature.args[n].access != "in" for n in order)
+    function, library = _function(written, totals, bool(recorder.held))
     kept = (ctypes.c_int64 * len(table))(*table)
     run = partial(function, ctypes.addressof(kept))
     run.kept = kept, library, recorder, [x.dtype for x in arrays]  # type: ignore[attr-defined]  # while it is called
