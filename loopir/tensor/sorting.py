@@ -4,11 +4,11 @@ By rank, where an element goes is how many come before it: n * n comparisons for
 any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
 applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). That
-of a long row has one loop over all rounds; that of shorter ones, if there are several, a nest for each phase. It moves
-the elements, or, where indices are asked for, keys with these, in stable order. Fewer elements of a long row than a
-network has rounds are selected one after the other: a handful each by a reduction over those that come after the one
-before it, more in a nest that remembers the first of each of many parts of the row, as a tournament does (Knuth, "The
-art of computer programming", volume 3, section 5.2.3).
+of a long row has one loop over all rounds, that of shorter ones a nest for each phase. It moves the elements, or, where
+indices are asked for, keys with these, in stable order. Fewer elements of a long row than a network has rounds are
+selected one after the other: a handful each by a reduction over those that come after the one before it, more in a nest
+that remembers the first of each of many parts of the row, as a tournament does (Knuth, "The art of computer
+programming", volume 3, section 5.2.3).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -54,8 +54,6 @@ MOST_IN_A_NETWORK = 1 << 28
 MOST_BY_PHASES = 4096
 """Numbers in the longest row whose phases have a nest each, of which there are few enough to be scheduled soon, and of
 which a block's shared memory holds two copies."""
-LEAST_SIDE_BY_SIDE = 16
-"""Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8
 """Elements that are selected by a stage of the program each, at most."""
 LANES_OF_A_ROW = 256
@@ -335,9 +333,7 @@ def _filled_up(keys: Tensor, descending: bool, greatest: float | None = None) ->
 def _by_phases(rows: Tensor, size: int, moved: int = 1) -> bool:
     """Whether a network sorts `rows` of `size` elements, each of which is `moved` numbers, with a nest for each of its
     phases."""
-    count = [n for n in rows.shape[:-1] if isinstance(n, int)]
-    few = size * moved <= MOST_BY_PHASES
-    return few and len(count) == rows.ndim - 1 and math.prod(count) >= LEAST_SIDE_BY_SIDE
+    return size * moved <= MOST_BY_PHASES and all(isinstance(n, int) for n in rows.shape)
 
 
 def _few(count: int, size: Any) -> bool:

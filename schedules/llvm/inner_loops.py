@@ -7,6 +7,7 @@ partial results, sums of columns stay in registers, and threads share an inner l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import loopir as lp
 
@@ -16,6 +17,8 @@ from .threads import parallel_if_legal, worth_sharing
 
 COLUMN_VECTORS = 4
 """Vectors of columns whose sums are in registers."""
+RECORD = 4
+"""Elements of a record, at most, that are stored together where each is stored by a statement of its own."""
 FEW_BLOCKS = 4
 """How often a column is read, at least, for a copy of it to be worth the time it takes."""
 
@@ -119,18 +122,35 @@ def _vector_loop(s: lp.Schedule, loop: str, lanes: int) -> lp.Schedule:
 
 
 def _shuffled_lanes(s: lp.Schedule, stage: str, loop: str, lanes: int) -> lp.Schedule:
-    """`loop` by vectors, if each is stored as it lies, and made of a few whole vectors whose lanes are exchanged."""
-    around_others = any(loop in s.loops(x)[:-1] for x in s.stages)
+    """`loop` by vectors, if each is stored as it lies, or with those of the statements beside it as whole records, and
+    made of a few whole vectors whose lanes are exchanged."""
+    inside = [x for x in s.stages if loop in s.loops(x)]
+    around_others = any(s.loops(x)[-1] != loop for x in inside)
     t = s if around_others else _vector_loop(s, loop, lanes)
     if t is s or t.loop(t.loops(stage)[-1]).kind != "vectorize":
         return s
     outer, lane = t.loops(stage)[-2:]
-    for a in t.accesses(stage):
+    apart = list[Any]()
+    for a in (a for x in inside for a in t.accesses(x) if t.buffer(a.buffer).shape):  # a scalar is a lane's own
         step = getattr(a.strides.get(outer), "value", None)
         few = a.strides.get(lane) is None and step is not None and abs(step) <= EXCHANGED * lanes
-        if not a.contiguous(lane) and (a.write or not (few or a.invariant(lane))):
+        if a.write and not a.contiguous(lane):
+            apart.append(a)
+        elif not (a.contiguous(lane) or few or a.invariant(lane)):
             return s
-    return t
+    return t if _fill_records(apart, lane) else s
+
+
+def _fill_records(stores: Sequence[Any], lane: str) -> bool:
+    """Whether `stores`, of which each leaves gaps between its lanes, fill these together, in each array."""
+    for buffer in dict.fromkeys(a.buffer for a in stores):
+        own = [a for a in stores if a.buffer == buffer]
+        steps = {getattr(a.strides.get(lane), "value", None) for a in own}
+        places = sorted(a.subscripts[-1].constant for a in own)
+        rest = {(*a.subscripts[:-1], a.subscripts[-1].without_constant) for a in own}
+        if len(own) > RECORD or steps != {len(own)} or len(rest) > 1 or places[-1] - places[0] != len(own) - 1:
+            return False
+    return True
 
 
 def column_sums(s: lp.Schedule, stage: str, column: str, lanes: int) -> lp.Schedule:

@@ -54,12 +54,14 @@ def test_they_are_one_store(count: int) -> None:
 
 
 def test_one_that_reads_what_another_stored_is_by_itself() -> None:
-    s = lp.Schedule(lp.parse("""
+    s = lp.Schedule(
+        lp.parse("""
 def f(X: "inout float32[16]"):
     for i in range(8):
         X[i * 2 + 1] = X[i * 2]
         X[i * 2] = X[i * 2 + 1] + 1.0
-""")).vectorize("i")
+""")
+    ).vectorize("i")
     x = np.arange(16, dtype=np.float32)
     s.build("llvm")(x)
     assert (x == np.repeat(np.arange(0, 16, 2), 2) + np.tile([1.0, 0.0], 8)).all()

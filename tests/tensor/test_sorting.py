@@ -70,7 +70,6 @@ def test_rows_side_by_side_are_sorted_by_phases(
 ) -> None:
     """As they are written, and as what a GPU runs, with its races checked."""
     monkeypatch.setattr(sorting, "NETWORK_SIZE", 2)
-    monkeypatch.setattr(sorting, "LEAST_SIDE_BY_SIDE", 2)
     a = np.random.default_rng(0).integers(-9, 9, (3, 40)).astype(dtype)
     if dtype == "float32":
         a[a == 3], a[a == 5], a[a == 7] = np.nan, np.inf, -0.0
