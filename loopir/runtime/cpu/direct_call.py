@@ -110,9 +110,9 @@ def _source(written: Sequence[bool], totals: Sequence[int], alone: bool) -> str:
         code.demand(f"call i1 @same(ptr %x{n}, ptr {rows[n]})")
     data = [code.word(f"%x{n}", FIELDS["data"] // 8) for n in range(count)]
     ends = [code.new(f"add i64 {data[n]}, {code.word(rows[n], 5)}") for n in range(count)]
-    for n, k in ((n, k) for n in range(count) for k in range(n) if written[n] or written[k]):
-        before = code.new(f"icmp ult i64 {data[n]}, {ends[k]}")
-        after = code.new(f"icmp ult i64 {data[k]}, {ends[n]}")
+    for x, y in ((n, k) for n in range(count) for k in range(n) if written[n] or written[k]):
+        before = code.new(f"icmp ult i64 {data[x]}, {ends[y]}")
+        after = code.new(f"icmp ult i64 {data[y]}, {ends[x]}")
         code.demand(f"xor i1 {code.new(f'and i1 {before}, {after}')}, true")
     code.lines.append(f"  %data = alloca [{count} x i64]")
     for n in range(count):
