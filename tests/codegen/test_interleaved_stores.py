@@ -53,6 +53,20 @@ def test_they_are_one_store(count: int) -> None:
     assert f"store <{8 * count} x float>" in code
 
 
+def test_one_whose_place_another_stored_is_by_itself() -> None:
+    f = lp.parse("""
+def f(X: "inout int32[24]"):
+    for i in vectorize(8):
+        X[opaque(int64(X[0])) + i * 2] = 4
+        X[opaque(int64(X[0])) + i * 2 + 1] = 5
+""")
+    x = np.zeros(24, np.int32)
+    wanted = lp.interpret(f, {"X": x.copy()})["X"]
+    lp.Schedule(f).build("llvm")(x)
+    assert x.tolist() == wanted.tolist()
+    assert x[[0, 1, 5, 19]].tolist() == [4, 0, 5, 5]
+
+
 def test_one_that_reads_what_another_stored_is_by_itself() -> None:
     s = lp.Schedule(
         lp.parse("""

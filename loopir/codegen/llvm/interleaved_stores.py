@@ -36,7 +36,7 @@ def interleaved_stores(body: Body, values: Values) -> Sequence[Store]:
 
 
 def _reads_its_array(s: Store) -> bool:
-    return any(isinstance(n, Load) and n.buffer == s.buffer for n in nodes(s.value))
+    return any(isinstance(n, Load) and n.buffer == s.buffer for n in nodes(s))
 
 
 def store_interleaved(group: Sequence[Store], values: Values) -> None:
