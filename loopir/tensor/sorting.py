@@ -3,12 +3,12 @@
 By rank, where an element goes is how many come before it: n * n comparisons for n elements, in any order, for rows of
 any size. A network compares elements in an order that does not depend on them: for rows of a size that is known,
 log(n) ** 2 rounds, each of which a vector or all threads take at once (Batcher, "Sorting networks and their
-applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). That
-of a long row has one loop over all rounds, that of shorter ones a nest for each phase. It moves the elements, or, where
-indices are asked for, keys with these, in stable order. Fewer elements of a long row than a network has rounds are
-selected one after the other: a handful each by a reduction over those that come after the one before it, more in a nest
-that remembers the first of each of many parts of the row, as a tournament does (Knuth, "The art of computer
-programming", volume 3, section 5.2.3).
+applications", 1968, its rounds with shuffles as in Stone, "Parallel processing with the perfect shuffle", 1971). One
+that moves indices, in stable order, or long rows, has one loop over all rounds; where the elements of shorter rows
+alone are asked for, it has a nest for each phase, and nothing else to move. Fewer elements of a long row than a network
+has rounds are selected one after the other: a handful each by a reduction over those that come after the one before it,
+more in a nest that remembers the first of each of many parts of the row, as a tournament does (Knuth, "The art of
+computer programming", volume 3, section 5.2.3).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,7 +16,6 @@ programming", volume 3, section 5.2.3).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from loopir.errors import ExprError
@@ -51,9 +50,10 @@ NETWORK_SIZE = 64
 """Elements of a row from which on a network makes fewer comparisons than ranks do."""
 MOST_IN_A_NETWORK = 1 << 28
 """Elements of the longest row that a network sorts: places are below 2 ** 31, with room for those behind them."""
-MOST_BY_PHASES = 4096
-"""Numbers in the longest row whose phases have a nest each, of which there are few enough to be scheduled soon, and of
-which a block's shared memory holds two copies."""
+MOST_BY_PHASES = 256
+"""Elements of the longest row whose phases have a nest each, of which there are few enough to be scheduled soon."""
+LEAST_SIDE_BY_SIDE = 16
+"""Rows of which there are fewer are not side by side in the lanes of vectors, or blocks enough for a GPU."""
 MOST_SELECTED = 8
 """Elements that are selected by a stage of the program each, at most."""
 LANES_OF_A_ROW = 256
@@ -113,60 +113,43 @@ def _places_by_selection(rows: Tensor, count: int, descending: bool) -> Tensor:
     return concatenate(places, axis=-1)
 
 
-def _network(kind: dtypes.DType, size: int, descending: bool, *, stable: bool) -> Func:
-    """The nest that sorts rows of `size` elements, a power of two: NaN as the largest, or, if it is `stable`, what is
-    equal by its ties, which it gives in order.
+def _network(kind: dtypes.DType, size: int, descending: bool) -> Func:
+    """The nest that sorts rows of `size` elements, a power of two, NaN as the largest.
 
     A phase merges runs of 2 ** (phase - 1) elements that are in order into runs of twice as many. Its first round
     compares the two ends of a run and goes on inwards, the others compare its halves, and each shuffles these, so that
     after all of a phase every element lies in its place again. There are two copies of a row, read and written in turn.
     """
     turn, lines = 0, list[str]()
-    exchanges = _Exchanges(kind, size, descending, stable)
     for phase in range(1, size.bit_length()):
         half = 2 ** (phase - 1)
         start, place = f"i // {half} * {2 * half}", f"i % {half}"
         ends = f"{start} + {place}", f"{start} + {2 * half - 1} - {place}"
-        lines += exchanges.lines(ends, (str(turn), str(1 - turn)))
+        lines += _exchanges(size, kind, descending, ends, (str(turn), str(1 - turn)))
         if phase > 1:
             copies = f"(s + {1 - turn}) % 2", f"(s + {turn}) % 2"
             halves = f"{start} + {place}", f"{start} + {place} + {half}"
-            lines += [f"for s in range({phase - 1}):", *("    " + x for x in exchanges.lines(halves, copies))]
+            inner = _exchanges(size, kind, descending, halves, copies)
+            lines += [f"for s in range({phase - 1}):", *("    " + x for x in inner)]
         turn = (turn + phase) % 2
-    rounds = "\n".join("        " + x for x in lines)
-    return parse((PLACES if stable else VALUES).format(type=kind.name, n=size, last=size - 1, turn=turn, rounds=rounds))
+    return parse(VALUES.format(type=kind.name, n=size, turn=turn, rounds="\n".join("        " + x for x in lines)))
 
 
-@dataclass(frozen=True)
-class _Exchanges:
-    """Loops over the pairs of a row that put the first of each before the other one."""
-
-    kind: dtypes.DType
-    size: int
-    descending: bool
-    stable: bool
-
-    def swapped(self) -> str:
-        """Whether the second of a pair comes first."""
-        before = f"(key_2[()] {'>' if self.descending else '<'} key_1[()])"
-        if self.stable:
-            return f"{before} | ((key_2[()] == key_1[()]) & (tie_2[()] < tie_1[()]))"
-        return before + (f" | isnan(key_{1 + int(self.descending)}[()])" if self.kind.is_float else "")
-
-    def lines(self, at: tuple[str, str], copies: tuple[str, str]) -> list[str]:
-        """The loop over pairs `at` these places, from one of the `copies` of a row into the other."""
-        moved = {"key": self.kind.name} | ({"tie": "int32"} if self.stable else {})
-        every = [(x, n) for x in moved for n in (1, 2)]
-        memory = ", ".join(f'alloc("{moved[x]}[]", scope="local") as {x}_{n}' for x, n in every)
-        return [
-            f"for i in range({self.size // 2}):",
-            f"    with {memory}:",
-            *(f"        {x}_{n}[()] = {x}[r, {copies[0]}, {at[n - 1]}]" for x, n in every),
-            *(
-                f"        {x}[r, {copies[1]}, i * 2 + {n - 1}] = select({self.swapped()}, {x}_{3 - n}[()], {x}_{n}[()])"
-                for x, n in every
-            ),
-        ]
+def _exchanges(
+    size: int, kind: dtypes.DType, descending: bool, at: tuple[str, str], copies: tuple[str, str]
+) -> list[str]:
+    """A loop over the pairs of a row that puts the first of each before the other one, from one copy into another."""
+    nan = f" | isnan(key_{1 + int(descending)}[()])" if kind.is_float else ""
+    swapped = f"(key_2[()] {'>' if descending else '<'} key_1[()]){nan}"
+    return [
+        f"for i in range({size // 2}):",
+        f'    with alloc("{kind.name}[]", scope="local") as key_1, alloc("{kind.name}[]", scope="local") as key_2:',
+        *(f"        key_{n}[()] = key[r, {copies[0]}, {at[n - 1]}]" for n in (1, 2)),
+        *(
+            f"        key[r, {copies[1]}, i * 2 + {n - 1}] = select({swapped}, key_{3 - n}[()], key_{n}[()])"
+            for n in (1, 2)
+        ),
+    ]
 
 
 VALUES = """
@@ -177,17 +160,6 @@ def sort_rows(rows: "size", keys: "{type}[rows, {n}]", key: "out {type}[rows, 2,
 {rounds}
         for i in range({n}):
             order[r, i] = key[r, {turn}, i]
-"""
-PLACES = """
-def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
-              key: "out {type}[rows, 2, {n}]", tie: "out int32[rows, 2, {n}]", order: "out int32[rows, {n}]"):
-    for r in range(rows):
-        for i in range({n}):
-            key[r, 0, i] = keys[r, i]
-            tie[r, 0, i] = ties[r, i]
-{rounds}
-        for i in range({n}):
-            order[r, i] = tie[r, {turn}, i] & {last}
 """
 SHUFFLED = """
 def sort_rows(rows: "size", keys: "{type}[rows, {n}]", ties: "int32[rows, {n}]",
@@ -239,11 +211,7 @@ def _places_by_network(rows: Tensor, size: int, count: int, descending: bool) ->
         places = arange(whole, dtype="int32") + 2 * whole
         ties = where(arange(whole) < size, pad(broadcast_to(ties, flat.shape), ((0, 0), (0, whole - size))), places)
     ties = broadcast_to(ties.astype("int32"), keys.shape)
-    if _by_phases(rows, size, moved=2):
-        nest = _network(keys.dtype, whole, descending, stable=True)
-    else:
-        nest = _network_of_shuffles(keys.dtype, whole.bit_length() - 1, descending)
-    *_, order = call(nest, keys, ties)
+    *_, order = call(_network_of_shuffles(keys.dtype, whole.bit_length() - 1, descending), keys, ties)
     return order[:, :count].reshape((*rows.shape[:-1], count))
 
 
@@ -318,7 +286,7 @@ def _values_by_network(rows: Tensor, size: int, descending: bool) -> Tensor:
     """The elements of each row in order."""
     keys = rows.reshape((-1, size))
     keys = _filled_up(keys.astype("float32") if keys.dtype.is_narrow else keys, descending, math.nan)
-    *_, found = call(_network(keys.dtype, 1 << (size - 1).bit_length(), descending, stable=False), keys)
+    *_, found = call(_network(keys.dtype, 1 << (size - 1).bit_length(), descending), keys)
     return found[:, :size].astype(rows.dtype).reshape(rows.shape)
 
 
@@ -330,10 +298,10 @@ def _filled_up(keys: Tensor, descending: bool, greatest: float | None = None) ->
     return pad(keys, ((0, 0), (0, missing)), value=keys.dtype.least if descending else greatest) if missing else keys
 
 
-def _by_phases(rows: Tensor, size: int, moved: int = 1) -> bool:
-    """Whether a network sorts `rows` of `size` elements, each of which is `moved` numbers, with a nest for each of its
-    phases."""
-    return size * moved <= MOST_BY_PHASES and all(isinstance(n, int) for n in rows.shape)
+def _by_phases(rows: Tensor, size: int) -> bool:
+    """Whether a network sorts `rows` of `size` elements with a nest for each of its phases."""
+    count = [n for n in rows.shape[:-1] if isinstance(n, int)]
+    return size <= MOST_BY_PHASES and len(count) == rows.ndim - 1 and math.prod(count) >= LEAST_SIDE_BY_SIDE
 
 
 def _few(count: int, size: Any) -> bool:

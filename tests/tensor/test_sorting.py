@@ -10,7 +10,7 @@ import loopir as lp
 import schedules
 from loopir.lower.pipeline import lower
 from loopir.tensor import sorting
-from schedules.cuda.steps_in_blocks import leads_steps, own_intermediates, steps_in_blocks
+from schedules.cuda.steps_in_blocks import own_intermediates, steps_in_blocks
 
 NUMBERS = st.lists(st.sampled_from([0.0, -1.5, 2.0, 7.0, float("inf"), float("nan")]), min_size=2, max_size=6)
 
@@ -60,28 +60,6 @@ def test_a_network_on_vectors_sorts_rows_of_any_length() -> None:
     np.testing.assert_array_equal(order, np.argsort(a, axis=1, kind="stable"))
     np.testing.assert_array_equal(largest, np.sort(a)[:, ::-1][:, :7])
     assert any(s.loop(x).kind == "vectorize" for x in s.loops("key_2"))
-
-
-@pytest.mark.parametrize(("sorting_of", "dtype", "descending"), [
-    (lp.argsort, "float32", False), (lp.argsort, "int16", True), (lp.sort, "float32", True), (lp.sort, "int16", False),
-])  # fmt: skip
-def test_rows_side_by_side_are_sorted_by_phases(
-    sorting_of: Any, dtype: str, descending: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As they are written, and as what a GPU runs, with its races checked."""
-    monkeypatch.setattr(sorting, "NETWORK_SIZE", 2)
-    a = np.random.default_rng(0).integers(-9, 9, (3, 40)).astype(dtype)
-    if dtype == "float32":
-        a[a == 3], a[a == 5], a[a == 7] = np.nan, np.inf, -0.0
-    s = lp.Schedule(sorting_of(lp.placeholder(a.shape, dtype, name="x"), descending=descending).named("y"))
-    assert "for t in range" not in lp.text(s.func)  # a loop over all rounds
-    (stage,) = (x for x in s.stages if leads_steps(s, x))
-    made = steps_in_blocks(own_intermediates(s, stage), stage, threads=32)
-    ranks = np.unique(a, return_inverse=True)[1].reshape(a.shape)  # NaN is equal to NaN there
-    order = np.argsort(-ranks if descending else ranks, axis=1, kind="stable")
-    for f in (s.func, lower(made.func, "cuda")):
-        wanted = order if sorting_of is lp.argsort else np.take_along_axis(a, order, 1)
-        np.testing.assert_array_equal(lp.interpret(f, {"x": a})["y"], wanted)
 
 
 def test_topk_gives_values_and_places() -> None:
